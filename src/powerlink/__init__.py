@@ -1,0 +1,52 @@
+"""Why does this model believe (head, relation, tail)? Proven path explanations for knowledge-graph completion.
+
+>>> import powerlink
+>>> model = powerlink.load_model("models/atlas")
+>>> powerlink.show(powerlink.explain(model, "France", "in_continent", "Europe"))
+"""
+
+from powerlink.explainers.floor import Gradient, Random
+from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.explanation import Explanation, Status
+from powerlink.kg.catalog import load as load_graph
+from powerlink.kg.knowledge_graph import KnowledgeGraph
+from powerlink.models.checkpoint import load_model
+from powerlink.models.link_model import ModelSettings
+from powerlink.models.prediction import predict
+from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.models.subject import Subject, rank
+from powerlink.models.training import TrainingSettings
+from powerlink.pipeline import ExplainSettings
+from powerlink.report.figure import save_figure
+from powerlink.report.schema import read_explanations
+from powerlink.report.show import show, write_page
+from powerlink.run.explain_many import explain, explain_many
+from powerlink.run.train_folder import train
+from powerlink.verify.metrics import evaluate
+
+__all__ = [
+    "KnowledgeGraph",
+    "load_graph",
+    "ModelSettings",
+    "TrainingSettings",
+    "train",
+    "load_model",
+    "Subject",
+    "LinkModel",
+    "Embeddings",
+    "rank",
+    "predict",
+    "explain",
+    "explain_many",
+    "ExplainSettings",
+    "PowerLink",
+    "Gradient",
+    "Random",
+    "Explanation",
+    "Status",
+    "evaluate",
+    "read_explanations",
+    "show",
+    "write_page",
+    "save_figure",
+]

@@ -1,0 +1,51 @@
+"""Command-line flags made from dataclass fields: a setting exists once, in the class it belongs to."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+
+def with_flags(panels: Mapping[str, type]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command a flag for every documented field of some dataclasses, grouped under panels in its help.
+
+    The command receives those that were given as `given: dict[str, Any]`.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters
+        derived = {
+            field.name: _parameter(kind, field, panel)
+            for panel, kind in panels.items()
+            for field in fields(kind)
+            if "help" in field.metadata
+        }
+
+        def run(**arguments: Any) -> None:
+            given = {name: arguments.pop(name) for name in derived}
+            command(**arguments, given={name: value for name, value in given.items() if value is not None})
+
+        kept = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, p in own.items() if name != "given"]
+        run.__signature__ = inspect.Signature([*kept, *derived.values()])  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in [*kept, *derived.values()]}
+        run.__doc__ = command.__doc__
+        run.__name__ = command.__name__
+        return run
+
+    return decorate
+
+
+def _parameter(kind: type, field: Field[Any], panel: str) -> inspect.Parameter:
+    hint = get_type_hints(kind)[field.name]
+    default = "the model's layers" if field.default is None else field.default
+    assert field.default is not MISSING, "a setting has a default"
+    option = typer.Option(
+        help=f"{field.metadata['help']} [default: {default}]".replace("[", "\\["), rich_help_panel=panel
+    )
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[hint | None, option]
+    )

@@ -1,0 +1,63 @@
+"""powerlink evaluate: how good are these explanations?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from powerlink.cli.console import JsonOption, SeedOption, console, print_json
+from powerlink.cli.rank import ModelArgument
+from powerlink.errors import DataError, MismatchError
+from powerlink.explanation import Explanation
+from powerlink.models.checkpoint import read_description
+from powerlink.report.schema import read_explanations
+from powerlink.report.text import render_summary
+from powerlink.verify.metrics import evaluate as evaluate_all
+
+FileArgument = Annotated[
+    Path, typer.Argument(help="Explanations made by `powerlink explain --out`.", show_default=False)
+]
+TITLES = {
+    "powerlink": "Facts removed, ranks among all entities, filtered (what to believe)",
+    "paper": "The paper's protocol (soft masks; ranks inside the computation graph)",
+}
+
+
+def evaluate(model: ModelArgument, explanations: FileArgument, seed: SeedOption = 0, json: JsonOption = False) -> None:
+    """Summarise explanations: F+, F−, Sparsity and HΔR:m in the paper's protocol and in ours, with 95 % intervals.
+
+    Example: powerlink evaluate models/atlas explanations.jsonl
+    """
+    found = read_of_model(model, explanations)
+    evaluation = evaluate_all(found, seed)
+    if json:
+        print_json(asdict(evaluation))
+        return
+    for protocol, title in TITLES.items():
+        table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+        table.add_column("metric")
+        for column in ("mean", "95 % interval", "queries"):
+            table.add_column(column, justify="right")
+        for figure in evaluation.figures:
+            if figure.protocol == protocol:
+                interval = f"{figure.low:.3f} … {figure.high:.3f}"
+                table.add_row(figure.metric, f"{figure.mean:.3f}", interval, str(figure.queries))
+        console.print(table)
+        console.print()
+    console.print(render_summary(found))
+
+
+def read_of_model(model: Path, path: Path) -> list[Explanation]:
+    """Read explanations, refusing those of another model or graph."""
+    weights = read_description(model)["weights"]
+    found = read_explanations(path)
+    if not found:
+        raise DataError(f"{path} holds no explanations")
+    for number, explanation in enumerate(found, start=1):
+        if explanation.made_by is not None and explanation.made_by.model_hash != weights:
+            raise MismatchError(f"{path}, line {number}: these explanations are of another model than {model}")
+    return found

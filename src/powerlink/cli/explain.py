@@ -1,0 +1,143 @@
+"""powerlink explain: why does the model believe it?"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+import typer
+from torch import Tensor
+
+from powerlink.cli.console import DeviceOption, JsonOption, SeedOption, console, errors, pick_device, progress, stopped
+from powerlink.cli.derived_flags import with_flags
+from powerlink.cli.rank import ModelArgument
+from powerlink.errors import SettingsError
+from powerlink.explainers.catalog import EXPLAINERS, make_explainer
+from powerlink.explanation import Explanation
+from powerlink.kg.knowledge_graph import Split
+from powerlink.models.checkpoint import load_model
+from powerlink.models.subject import Subject
+from powerlink.narrate import name_query
+from powerlink.pipeline import ExplainSettings
+from powerlink.report.schema import to_json
+from powerlink.report.text import print_explanations, render_summary
+from powerlink.run.explain_many import as_queries, describe, explain_in_batches
+from powerlink.run.ledger import Ledger
+from powerlink.run.queries import predicted_only, read_queries
+
+ExplainerName = Literal["power-link", "gradient", "random"]
+PANELS = {"Explanation": ExplainSettings} | {f"Explainer: {name}": kind for name, kind in EXPLAINERS.items()}
+
+
+@with_flags(PANELS)
+def explain(
+    model: ModelArgument,
+    given: dict[str, Any],
+    head: Annotated[str | None, typer.Option(help="Explain one triple: its head …")] = None,
+    relation: Annotated[str | None, typer.Option(help="… its relation …")] = None,
+    tail: Annotated[str | None, typer.Option(help="… and its tail.")] = None,
+    split: Annotated[Split | None, typer.Option(help="Explain the facts of a split of the data.")] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="Explain the triples of a file: head, relation, tail, separated by tabs.")
+    ] = None,
+    only_predicted: Annotated[
+        bool, typer.Option("--only-predicted", help="Only triples the model believes: probability > 0.5, or rank 1.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(help="Explain at most so many.", min=1)] = None,
+    rank_heads: Annotated[
+        bool, typer.Option("--rank-heads", help="Ask (?, relation, tail) through the inverse relation, and rank heads.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write JSON Lines here; run again after a kill and it goes on.")
+    ] = None,
+    explainer: Annotated[ExplainerName, typer.Option(help="Who proposes the paths.")] = "power-link",
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Explain predictions by the paths that carry them, each proven on the model.
+
+    One triple:  powerlink explain models/atlas --head France --relation in_continent --tail Europe
+
+    Many:  powerlink explain models/atlas --split test --limit 50 --out explanations.jsonl
+    """
+    settings, maker = _settings(explainer, given)
+    subject = load_model(model, pick_device(device))
+    facts = _facts(subject, (head, relation, tail), split, queries)
+    asked = as_queries(subject, facts, rank_heads=rank_heads)
+    if only_predicted:
+        asked = predicted_only(subject, asked, limit)
+    asked = _distinct(asked)[:limit]
+
+    ledger = Ledger(out, describe(subject, maker, settings, seed)) if out else None
+    done: dict[Any, Explanation] = ledger.done if ledger else {}
+    open_queries = [q for q in asked.tolist() if name_query(subject.graph, q) not in done]
+    if ledger and len(open_queries) < len(asked):
+        errors.print(f"{len(asked) - len(open_queries)} of {len(asked)} are already in {out}", markup=False)
+    found: list[Explanation] = []
+    todo = torch.tensor(open_queries, dtype=torch.long).reshape(-1, 3)
+    try:
+        with progress() as bar:
+            task = bar.add_task("explaining", total=len(open_queries))
+            for batch in explain_in_batches(subject, todo, explainer=maker, settings=settings, seed=seed):
+                if ledger:
+                    ledger.append(batch)
+                found += batch
+                bar.advance(task, len(batch))
+    except KeyboardInterrupt:
+        kept = (
+            f"{len(ledger.done)} explanations are safe in {out}; run the same command again to go on"
+            if ledger
+            else ("nothing was written; with --out a rerun would go on")
+        )
+        raise stopped(kept) from None
+    _print(found, ledger, out, json, asked, subject)
+
+
+def _settings(explainer: str, given: dict[str, Any]) -> tuple[ExplainSettings, Any]:
+    """Sort the given flags into those of every explanation and those of the explainer."""
+    common = {f.name for f in fields(ExplainSettings)}
+    own = {name: value for name, value in given.items() if name not in common}
+    return ExplainSettings(**{n: v for n, v in given.items() if n in common}), make_explainer(explainer, own)
+
+
+def _facts(
+    subject: Subject, triple: tuple[str | None, str | None, str | None], split: Split | None, file: Path | None
+) -> Tensor:
+    """Collect the facts to explain from the one source that was given."""
+    sources = [any(part is not None for part in triple), split is not None, file is not None]
+    if sum(sources) != 1:
+        raise SettingsError("say what to explain by one of: --head/--relation/--tail, --split, or --queries")
+    if split is not None:
+        return torch.from_numpy(np.array(subject.graph.facts(split)))
+    if file is not None:
+        return read_queries(subject.graph, file)
+    head, relation, tail = triple
+    if head is None or relation is None or tail is None:
+        raise SettingsError("a triple needs all three: --head, --relation and --tail")
+    return torch.tensor([subject.graph.triple(head, relation, tail)])
+
+
+def _distinct(queries: Tensor) -> Tensor:
+    """Drop repeated queries, keeping the order."""
+    return torch.tensor(list(dict.fromkeys(map(tuple, queries.tolist()))), dtype=torch.long).reshape(-1, 3)
+
+
+def _print(
+    found: list[Explanation], ledger: Ledger | None, out: Path | None, json: bool, asked: Tensor, subject: Subject
+) -> None:
+    if json:
+        for explanation in found if ledger is None else ledger.done.values():
+            typer.echo(to_json(explanation))
+        return
+    if ledger is None:
+        print_explanations(console, found)
+        if len(found) > 1:
+            console.print(render_summary(found))
+        return
+    wanted = [ledger.done[name_query(subject.graph, q)] for q in asked.tolist()]
+    console.print(render_summary(wanted))
+    console.print(f"{len(wanted)} explanations in {out}", markup=False)

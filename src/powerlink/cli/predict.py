@@ -1,0 +1,45 @@
+"""powerlink predict: the most plausible answers to a question."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from powerlink.cli.console import DeviceOption, JsonOption, console, pick_device, print_json
+from powerlink.cli.rank import ModelArgument
+from powerlink.models.checkpoint import load_model
+from powerlink.models.prediction import predict as predict_best
+from powerlink.report.wording import harmless, probability
+
+
+def predict(
+    model: ModelArgument,
+    relation: Annotated[str, typer.Option(help="The relation asked about.")],
+    head: Annotated[str | None, typer.Option(help="Predict tails of this head.")] = None,
+    tail: Annotated[str | None, typer.Option(help="Predict heads of this tail.")] = None,
+    top: Annotated[int, typer.Option(help="How many answers.", min=1)] = 10,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Complete (head, relation, ?) or (?, relation, tail).
+
+    Example: powerlink predict models/atlas --head France --relation in_continent --top 5
+    """
+    subject = load_model(model, pick_device(device))
+    answers = predict_best(subject, relation=relation, head=head, tail=tail, top=top)
+    if json:
+        print_json([asdict(answer) for answer in answers])
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("rank", "head", "relation", "tail", "score", "probability", ""):
+        table.add_column(column, justify="right" if column in ("rank", "score", "probability") else "left")
+    for place, answer in enumerate(answers, start=1):
+        names = (Text(harmless(name)) for name in (answer.head, answer.relation, answer.tail))
+        table.add_row(
+            str(place), *names, f"{answer.score:.2f}", probability(answer.score), "known" if answer.known else ""
+        )
+    console.print(table)

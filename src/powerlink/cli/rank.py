@@ -1,0 +1,37 @@
+"""powerlink rank: how good the model is that is being explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from powerlink.cli.console import DeviceOption, JsonOption, console, pick_device, print_json
+from powerlink.kg.knowledge_graph import Split
+from powerlink.models.checkpoint import load_model
+from powerlink.models.subject import rank as rank_split
+
+ModelArgument = Annotated[Path, typer.Argument(help="A model folder made by `powerlink train`.", show_default=False)]
+SplitOption = Annotated[Split, typer.Option(help="Which facts of the data.")]
+
+
+def rank(
+    model: ModelArgument, split: SplitOption = "test", device: DeviceOption = "auto", json: JsonOption = False
+) -> None:
+    """Rank held-out facts: filtered MRR and Hits@1/3/10, heads and tails, ties at their mean.
+
+    Example: powerlink rank models/atlas
+    """
+    subject = load_model(model, pick_device(device))
+    accuracy = rank_split(subject, split)
+    if json:
+        print_json({"model": subject.name, "graph": subject.graph.name, "split": split, **accuracy.as_dict()})
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("model", "graph", "split", "MRR", "Hits@1", "Hits@3", "Hits@10", "queries"):
+        table.add_column(column, justify="left" if column in ("model", "graph", "split") else "right")
+    figures = (accuracy.mrr, accuracy.hits_at_1, accuracy.hits_at_3, accuracy.hits_at_10)
+    table.add_row(subject.name, subject.graph.name, split, *(f"{f:.3f}" for f in figures), str(accuracy.queries))
+    console.print(table)

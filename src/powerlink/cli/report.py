@@ -1,0 +1,30 @@
+"""powerlink report: explanations as a page people would rather look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from powerlink.cli.console import console
+from powerlink.cli.evaluate import FileArgument, read_of_model
+from powerlink.cli.rank import ModelArgument
+from powerlink.models.checkpoint import read_description
+from powerlink.report.show import write_page
+
+
+def report(
+    model: ModelArgument,
+    explanations: FileArgument,
+    out: Annotated[Path, typer.Option(help="The HTML page to write.")] = Path("report.html"),
+) -> None:
+    """Write one self-contained HTML page: cards, drawings, scores with and without, settings. It needs no network.
+
+    Example: powerlink report models/atlas explanations.jsonl --out report.html
+    """
+    found = read_of_model(model, explanations)
+    description = read_description(model)
+    shape = description["model"]
+    write_page(found, out, f"{shape['encoder']}-{shape['decoder']} on {description['graph']['name']}")
+    console.print(f"{len(found)} explanations in {out}", markup=False)

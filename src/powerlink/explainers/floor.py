@@ -1,0 +1,56 @@
+"""The floors every explainer must beat: chance, and one backward pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from powerlink.explainers.protocol import SMALLEST_SCORE, EdgeScores, setting
+from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.kernels.keyed_random import keyed_uniform, keys_of
+from powerlink.models.protocol import LinkModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Random:
+    """Edge scores by chance: what an explanation is worth that knows nothing."""
+
+    name: ClassVar[str] = "random"
+
+    def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
+        """Draw a score for each edge from (seed, query, edge)."""
+        head, relation, tail = graph.queries[graph.query_of_edge].unbind(1)
+        draws = keyed_uniform(keys_of(seed, head, relation, tail, graph.edge), 1).squeeze(1)
+        return EdgeScores((1 - draws).clamp(min=SMALLEST_SCORE) * graph.kept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gradient:
+    """Edge scores by the gradient of the model's score: what removing a fact would cost, to first order.
+
+    Raw numbers are gradients by edge weight, summed over a fact's two directions (a removal takes both); their
+    positive part over the query's largest is the score, floored so that every edge can still be part of a path.
+    """
+
+    name: ClassVar[str] = "gradient"
+    floor: float = setting(1e-3, "least score of an edge, as a share of the query's largest")
+
+    def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
+        """Differentiate all queries' scores in one backward pass; no query sees another's edges."""
+        weight = torch.ones(graph.num_edges, device=graph.device, requires_grad=True)
+        with torch.enable_grad():
+            scores = model.score(model.encode(graph, weight), graph.triples)
+            (gradient,) = torch.autograd.grad(scores.sum(), weight)
+        by_fact = gradient + gradient[graph.reverse]
+        return EdgeScores(_share_of_largest(by_fact, graph, self.floor))
+
+
+def _share_of_largest(raw: Tensor, graph: ComputationGraph, floor: float) -> Tensor:
+    """Map raw numbers into (0, 1]: positive part over the largest among the query's kept edges."""
+    positive = raw.clamp(min=0) * graph.kept
+    largest = positive.new_zeros(graph.num_queries).scatter_reduce(0, graph.query_of_edge, positive, "amax")
+    share = positive / largest.clamp(min=torch.finfo(raw.dtype).tiny)[graph.query_of_edge]
+    return share.clamp(min=floor) * graph.kept

@@ -1,0 +1,1 @@
+"""Learned explainers: a mask, a few terms, and one learner. A paper is a recipe of these."""

@@ -1,0 +1,42 @@
+"""Terms: what a mask is rewarded for. Each gives one loss per query."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.kernels.segments import segment_sum
+from powerlink.models.protocol import LinkModel
+
+
+class Term(Protocol):
+    """A loss per query (Q,) of the kept edges' mask logits (E,)."""
+
+    def __call__(self, logits: Tensor) -> Tensor: ...
+
+
+class Prediction:
+    """Keep the prediction: −log P(Y = 1) on the masked graph (the paper's mutual-information term, Eq. 10)."""
+
+    def __init__(self, model: LinkModel, graph: ComputationGraph) -> None:
+        self._model, self._graph = model, graph
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        embeddings = self._model.encode(self._graph.kept_edges, torch.sigmoid(logits))
+        # softplus of the negated logit is −log sigmoid without its underflow
+        return torch.nn.functional.softplus(-self._model.score(embeddings, self._graph.triples))
+
+
+class Size:
+    """Stay small: ‖M‖₂ over the query's kept edges (Eq. 11)."""
+
+    def __init__(self, graph: ComputationGraph) -> None:
+        self._query, self._num_queries = graph.kept_edges.query, graph.num_queries
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        squares = segment_sum(torch.sigmoid(logits).square(), self._query, self._num_queries)
+        # √0 has an infinite slope; a query without kept edges must not poison the batch
+        return squares.clamp(min=torch.finfo(squares.dtype).tiny).sqrt()

@@ -1,0 +1,149 @@
+"""What an explanation says: the query, what became of it, the paths, and the proof on the model.
+
+Everything here is named, plain and immutable, so that reports need neither the graph nor the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    """What became of a query. Every query gets exactly one."""
+
+    EXPLAINED = "explained"
+    EXPLAINED_WITHOUT_PATH_TERM = "explained_without_path_term"
+    NO_EFFECT = "no_effect"
+    NO_PATH = "no_path"
+    HEAD_IS_TAIL = "head_is_tail"
+    ENTITY_WITHOUT_FACTS = "entity_without_facts"
+    NOT_FINITE = "not_finite"
+
+    @property
+    def meaning(self) -> str:
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Status.EXPLAINED: "paths were found and proven on the model",
+    Status.EXPLAINED_WITHOUT_PATH_TERM: (
+        "paths were found and proven, but no walk was short enough for the path term, so the mask was learned without it"
+    ),
+    Status.NO_EFFECT: "paths connect head and tail, but removing any of them does not lower the model's score",
+    Status.NO_PATH: "no path of the allowed lengths connects head and tail",
+    Status.HEAD_IS_TAIL: "head and tail are the same entity, so there is no path between them",
+    Status.ENTITY_WITHOUT_FACTS: "head or tail has no fact in the training graph, so nothing can explain it",
+    Status.NOT_FINITE: "the model's score for this triple is not a finite number",
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """The prediction in question. `inverse`: the model was asked (tail, relation⁻¹, ?) and heads were ranked."""
+
+    head: str
+    relation: str
+    tail: str
+    inverse: bool = False
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One hop of a path: a fact of the graph, as it is stored there."""
+
+    head: str
+    relation: str
+    tail: str
+    inverse: bool = False  # the path walks this fact from its tail to its head
+    visible: bool = True  # some layer of the model passes a message over it towards head or tail
+
+    @property
+    def source(self) -> str:
+        """Where the path enters this hop."""
+        return self.tail if self.inverse else self.head
+
+    @property
+    def target(self) -> str:
+        """Where the path leaves this hop."""
+        return self.head if self.inverse else self.tail
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the model says of the query under some change to the graph."""
+
+    score: float  # logit; higher is more plausible
+    rank: float | None  # among all entities, filtered, ties at their mean; None where it was not measured
+
+
+@dataclass(frozen=True)
+class ExplainedPath:
+    """A path from head to tail, and what removing its facts does to the model."""
+
+    facts: tuple[Fact, ...]
+    score: float  # the explainer's: product of its edge scores along the path, in (0, 1]
+    cost: float  # what the path search minimised
+    score_without: float  # the model's logit when only this path's facts are removed
+    rank_without: float | None
+    proposed_by: str = ""  # the explainer whose search brought it in
+
+
+@dataclass(frozen=True)
+class PaperMetrics:
+    """The paper's own protocol for one query (see docs/method.md): soft masks, and ranks inside the computation graph."""
+
+    fidelity_plus: float
+    fidelity_minus: float
+    sparsity: float
+    sparsity_kept: float
+    rank: float
+    rank_without_top: Mapping[int, float]  # m → rank when the top m paths' edges are removed
+
+
+@dataclass(frozen=True)
+class GraphSize:
+    """How large the computation graph was, and how much of it pruning kept."""
+
+    nodes: int
+    edges: int
+    edges_kept: int
+
+
+@dataclass(frozen=True)
+class MadeBy:
+    """What is needed to make the same explanation again."""
+
+    explainer: str
+    settings: Mapping[str, Any]
+    seed: int
+    graph: str  # KnowledgeGraph.fingerprint
+    model: str  # e.g. "compgcn-distmult"
+    model_hash: str
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why the model believes (or does not believe) one triple."""
+
+    query: Query
+    status: Status
+    score: float | None  # the model's logit on the graph without the target fact; None if it is not finite
+    rank: float | None
+    paths: tuple[ExplainedPath, ...] = ()
+    without_all: Outcome | None = None  # all shown paths' facts removed together
+    only_these: Outcome | None = None  # head and tail encoded from these paths' facts alone
+    without_top: Mapping[int, Outcome] = field(default_factory=dict)  # m → first m paths removed together
+    considered: int = 0  # candidate paths that were judged on the model
+    paper: PaperMetrics | None = None
+    size: GraphSize | None = None
+    made_by: MadeBy | None = None
+
+    def _repr_html_(self) -> str:
+        """Show this explanation in a notebook."""
+        from powerlink.report.html import render_fragment  # noqa: PLC0415 - the one look upwards, see pyproject.toml
+
+        return render_fragment(self)

@@ -1,0 +1,176 @@
+"""Stage 3: what a set of queries can see. Always a batch; one query is a batch of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from powerlink.graphs.edges import Edges, expand_rows, find_sorted, row_pointer
+from powerlink.graphs.message_graph import MessageGraph, inverse_relation
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComputationGraph(Edges):
+    """The disjoint union of the queries' k-hop node-induced subgraphs around {head, tail}.
+
+    Nodes are ordered by (query, entity) and edges by (query, edge of the message graph), so a query's nodes and
+    edges are contiguous. The fact in question itself is left out: a fact must not explain itself. `level` is a node's
+    distance to its query's head or tail: a model that encodes this graph computes the rows of head and tail, and of the
+    others only as much as those two need.
+    """
+
+    queries: Tensor  # (Q, 3) head, relation, tail as global ids; a relation ≥ R asks through the inverse
+    hops: int
+    head: Tensor  # (Q,) node
+    tail: Tensor  # (Q,) node
+    query_of_node: Tensor  # (num_nodes,)
+    query_of_edge: Tensor  # (num_edges,)
+    edge: Tensor  # (num_edges,) its id in the message graph
+    reverse: Tensor  # (num_edges,) the same fact in the other direction
+    kept: Tensor  # (num_edges,) bool: survived pruning
+    features: tuple[Tensor, Tensor] | None = None  # whole-graph encoding: (num_nodes, d) rows, (2R, d) relations
+
+    @property
+    def num_queries(self) -> int:
+        return self.queries.size(0)
+
+    @cached_property
+    def node_row(self) -> Tensor:
+        """Where each query's nodes begin: (Q + 1,)."""
+        return row_pointer(self.query_of_node, self.num_queries)
+
+    @cached_property
+    def edge_row(self) -> Tensor:
+        """Where each query's edges begin: (Q + 1,)."""
+        return row_pointer(self.query_of_edge, self.num_queries)
+
+    @property
+    def triples(self) -> Tensor:
+        """The queries over this graph's nodes: (Q, 3)."""
+        return torch.stack([self.head, self.queries[:, 1], self.tail], dim=1)
+
+    @cached_property
+    def everywhere(self) -> Edges:
+        """The same edges with every node's encoding wanted, for ranks inside the computation graph."""
+        return Edges(
+            num_relations=self.num_relations,
+            entity=self.entity,
+            source=self.source,
+            target=self.target,
+            relation=self.relation,
+            norm=self.norm,
+        )
+
+    @cached_property
+    def kept_edges(self) -> KeptEdges:
+        """The edges that survived pruning, over the same nodes: what explainers score."""
+        index = self.kept.nonzero().squeeze(1)
+        return KeptEdges(
+            num_relations=self.num_relations,
+            entity=self.entity,
+            source=self.source[index],
+            target=self.target[index],
+            relation=self.relation[index],
+            norm=self.norm[index],
+            level=self.level,
+            index=index,
+            query=self.query_of_edge[index],
+        )
+
+    def pruned_to(self, kept: Tensor) -> ComputationGraph:
+        """Return the same graph with another choice of surviving edges."""
+        return replace(self, kept=kept)
+
+    def with_features(self, entity: Tensor, relation: Tensor) -> ComputationGraph:
+        """Attach the rows of a whole-graph encoding, entity (N, d) and relation (2R, d), that scorers read."""
+        return replace(self, features=(entity[self.entity], relation))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KeptEdges(Edges):
+    """A computation graph's surviving edges, with their place in it."""
+
+    index: Tensor  # (num_edges,) position in the computation graph
+    query: Tensor  # (num_edges,)
+
+    def scatter(self, values: Tensor, size: int) -> Tensor:
+        """Spread values per surviving edge over all `size` edges; pruned ones get zero."""
+        return values.new_zeros(size).index_copy(0, self.index, values)
+
+
+def extract(graph: MessageGraph, queries: Tensor, hops: int) -> ComputationGraph:
+    """Cut out what each query (Q, 3) can see within `hops` of its head or tail, walking only those rows."""
+    queries = queries.to(graph.device)
+    nodes, level = _neighbourhood(graph, queries, hops)
+    query_of_node, entity = nodes // graph.num_nodes, nodes % graph.num_nodes
+
+    target, edge = expand_rows(graph.row, entity)
+    query = query_of_node[target]
+    source, inside = find_sorted(nodes, query * graph.num_nodes + graph.source[edge])
+    inside &= ~_is_target_fact(graph, queries[query], edge)
+    source, target, edge, query = source[inside], target[inside], edge[inside], query[inside]
+
+    key = query * graph.num_edges + edge
+    reverse, _ = find_sorted(key, query * graph.num_edges + graph.reverse[edge])
+    ids = torch.arange(queries.size(0), device=graph.device)
+    return ComputationGraph(
+        num_relations=graph.num_relations,
+        entity=entity,
+        source=source,
+        target=target,
+        relation=graph.relation[edge],
+        norm=graph.norm[edge],
+        level=level,
+        queries=queries,
+        hops=hops,
+        head=torch.searchsorted(nodes, ids * graph.num_nodes + queries[:, 0]),
+        tail=torch.searchsorted(nodes, ids * graph.num_nodes + queries[:, 2]),
+        query_of_node=query_of_node,
+        query_of_edge=query,
+        edge=edge,
+        reverse=reverse,
+        kept=torch.ones_like(edge, dtype=torch.bool),
+    )
+
+
+def edge_bounds(graph: MessageGraph, queries: Tensor, hops: int) -> Tensor:
+    """Bound the number of edges of each query's computation graph from above: (Q,)."""
+    nodes, _ = _neighbourhood(graph, queries.to(graph.device), hops)
+    degree = graph.row.diff()[nodes % graph.num_nodes]
+    return degree.new_zeros(queries.size(0)).index_add(0, nodes // graph.num_nodes, degree)
+
+
+def _neighbourhood(graph: MessageGraph, queries: Tensor, hops: int) -> tuple[Tensor, Tensor]:
+    """Return the sorted keys query·N + entity of all nodes within `hops`, and each one's distance."""
+    size = graph.num_nodes
+    ids = torch.arange(queries.size(0), device=graph.device) * size
+    frontier = torch.cat([ids + queries[:, 0], ids + queries[:, 2]]).unique()
+    nodes, level = frontier, torch.zeros_like(frontier)
+    for hop in range(1, hops + 1):
+        owner, edge = expand_rows(graph.row, frontier % size)
+        reached = ((frontier // size)[owner] * size + graph.source[edge]).unique()
+        frontier = reached[~find_sorted(nodes, reached)[1]]
+        nodes, order = torch.cat([nodes, frontier]).sort()
+        level = torch.cat([level, torch.full_like(frontier, hop)])[order]
+    return nodes, level
+
+
+def _is_target_fact(graph: MessageGraph, query: Tensor, edge: Tensor) -> Tensor:
+    """Tell which edges are the fact in question (E, 3), in either direction."""
+    source, relation, target = graph.source[edge], graph.relation[edge], graph.target[edge]
+    head, asked, tail = query.unbind(1)
+    forward = (source == head) & (relation == asked) & (target == tail)
+    backward = (source == tail) & (relation == inverse_relation(asked, graph.num_relations)) & (target == head)
+    return forward | backward
+
+
+def target_edges(graph: MessageGraph, queries: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the facts in question among the graph's edges: return (query, edge) of both directions."""
+    owner, edge = expand_rows(graph.row, torch.cat([queries[:, 2], queries[:, 0]]))
+    owner = owner % max(queries.size(0), 1)
+    found = _is_target_fact(graph, queries[owner], edge)
+    pairs = torch.stack([owner[found], edge[found]], dim=1).unique(dim=0)
+    return pairs[:, 0], pairs[:, 1]

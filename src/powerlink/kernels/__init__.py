@@ -1,0 +1,1 @@
+"""The hot loops: one plain-torch reference each, faster versions beside it."""

@@ -1,0 +1,103 @@
+"""From columns of names to clean rows of indices, with a note on all that was merged or dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from powerlink.kg.knowledge_graph import SPLITS, Split, Triples
+
+Columns = Sequence[pa.DictionaryArray]  # head, relation, tail
+
+
+def sorted_names(columns: Iterable[pa.DictionaryArray]) -> pa.Array:
+    """Return the distinct names of the columns in the order of their code points."""
+    names = pa.concat_arrays([pa.array([], pa.string()), *(column.dictionary for column in columns)]).unique()
+    return names.take(pc.array_sort_indices(names))  # UTF-8 bytes sort like code points
+
+
+def indexed(columns: Columns, entities: pa.Array, relations: pa.Array) -> Triples:
+    """Return the rows of three columns as indices into sorted names, (n, 3)."""
+    facts = np.empty((len(columns[0]), 3), dtype=np.int64)
+    for place, (column, names) in enumerate(zip(columns, (entities, relations, entities), strict=True)):
+        places = pc.index_in(column.dictionary, value_set=names).to_numpy(zero_copy_only=False)
+        facts[:, place] = places.astype(np.int64)[column.indices.to_numpy(zero_copy_only=False)]
+    return facts
+
+
+def fact_keys(facts: Triples) -> NDArray[np.int64]:
+    """Return one number per fact, (n,), that orders facts by head, relation, tail; equal facts share it."""
+    if not len(facts):
+        return np.empty(0, dtype=np.int64)
+    head, relation, tail = facts.T
+    num_heads, num_relations, num_tails = (int(column.max()) + 1 for column in facts.T)
+    if num_heads * num_relations * num_tails < 2**63:
+        return np.asarray((head * num_relations + relation) * num_tails + tail)
+    # Too many possible facts for 64 bits: number the pairs that occur, in their order, and there is room.
+    _, pair = np.unique(head * num_relations + relation, return_inverse=True)
+    return np.asarray(pair * num_tails + tail)
+
+
+def clean(splits: Mapping[Split, Triples], files: Mapping[Split, str]) -> tuple[dict[Split, Triples], list[str]]:
+    """Merge duplicates within a split and drop valid and test facts that stand in train; say so in notes."""
+    notes: list[str] = []
+    cleaned: dict[Split, Triples] = {}
+    distinct: dict[Split, NDArray[np.int64]] = {}  # the keys of each cleaned split, sorted
+    for split, keys in _keys_by_split(splits).items():
+        unique, first = np.unique(keys, return_index=True)
+        _note(notes, files[split], len(keys) - len(first), "duplicate fact{s} {was} merged")
+        if split != "train":
+            known = _contained(unique, distinct["train"])
+            _note(notes, files[split], int(known.sum()), "fact{s} that also {stand} in train {was} dropped")
+            unique, first = unique[~known], first[~known]
+        cleaned[split], distinct[split] = splits[split][np.sort(first)], unique
+    for split, facts in cleaned.items():
+        loops = int((facts[:, 0] == facts[:, 2]).sum())
+        _note(notes, files[split], loops, "fact{s} with the same head and tail {was} kept")
+        if split != "train":
+            _note_unseen(notes, files[split], facts, cleaned["train"])
+        if split == "test" and "valid" in cleaned:
+            twice = int(_contained(distinct["test"], distinct["valid"]).sum())
+            _note(notes, files[split], twice, "fact{s} that also {stand} in valid {was} kept")
+    return cleaned, notes
+
+
+def _keys_by_split(splits: Mapping[Split, Triples]) -> dict[Split, NDArray[np.int64]]:
+    """Return comparable keys of every split, train first."""
+    present = [split for split in SPLITS if split in splits]
+    keys = fact_keys(np.concatenate([splits[split] for split in present]))
+    ends = np.cumsum([len(splits[split]) for split in present])
+    return dict(zip(present, np.split(keys, ends[:-1]), strict=True))
+
+
+def _contained(keys: NDArray[np.int64], ordered: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark the keys, (n,), that stand in a sorted array."""
+    if not len(ordered):
+        return np.zeros(len(keys), dtype=bool)
+    places = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    return np.asarray(ordered[places] == keys)
+
+
+def _note_unseen(notes: list[str], file: str, facts: Triples, train: Triples) -> None:
+    """Say which entities and relations of valid or test facts train does not know."""
+    for what, columns in (("entit{y}", [0, 2]), ("relation{s}", [1])):
+        names = facts[:, columns]
+        seen = np.zeros(max(names.max(initial=-1), train[:, columns].max(initial=-1)) + 1, dtype=bool)
+        seen[train[:, columns]] = True
+        unseen = ~seen[names]
+        facts_kept = int(unseen.any(axis=1).sum())
+        kept = "1 fact with it was" if facts_kept == 1 else f"{facts_kept:,} facts with them were"
+        count = len(np.unique(names[unseen]))
+        _note(notes, file, count, f"{what} {{stand}} in no train fact; {kept} kept")
+
+
+def _note(notes: list[str], file: str, count: int, sentence: str) -> None:
+    """Add `file: count sentence` unless there is nothing to say, in the singular or the plural."""
+    if count:
+        one = {"s": "", "y": "y", "was": "was", "stand": "stands"}
+        many = {"s": "s", "y": "ies", "was": "were", "stand": "stand"}
+        notes.append(f"{file}: {count:,} {sentence.format(**(one if count == 1 else many))}")

@@ -1,0 +1,1 @@
+"""The thing explained: link models, their training and their ranking."""

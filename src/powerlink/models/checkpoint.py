@@ -1,0 +1,179 @@
+"""A model as a folder: its weights, its settings, and the graph it was trained on.
+
+model.safetensors   the best weights
+model.json          settings, graph fingerprint, accuracy, versions
+graph/              the knowledge graph, so that `explain` needs nothing else
+training.jsonl      one line per epoch
+resume.safetensors  while training: what a restart needs (removed when training ends)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from powerlink.errors import MismatchError, ModelError, OutputError
+from powerlink.kg.knowledge_graph import KnowledgeGraph
+from powerlink.kg.storage import load_graph, save_graph
+from powerlink.models.link_model import EncoderDecoder, ModelSettings
+from powerlink.models.subject import Subject
+from powerlink.models.training import TrainingSettings
+
+FORMAT = 1
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that a kill or a full disk leaves either the old one or the new one, never half."""
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Write tensors as safetensors, atomically."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, save(plain, metadata=dict(metadata or {})))
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read tensors back, or say in one sentence why not."""
+    if not path.is_file():
+        raise ModelError(f"{path} is missing: {path.parent} is not a complete model folder")
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{path} is truncated or damaged ({error}): train or copy the model again") from error
+
+
+def start_folder(folder: Path, graph: KnowledgeGraph) -> None:
+    """Put the graph into a new model folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_graph(graph, folder / "graph")
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
+
+
+def save_model(
+    folder: Path,
+    model: EncoderDecoder,
+    graph: KnowledgeGraph,
+    training: TrainingSettings,
+    accuracy: Mapping[str, Any],
+    *,
+    finished: bool,
+) -> None:
+    """Write weights, then the description that vouches for them."""
+    save_tensors(folder / "model.safetensors", model.state_dict())
+    description = {
+        "format": FORMAT,
+        "model": asdict(model.settings),
+        "training": asdict(training),
+        "graph": {"name": graph.name, "fingerprint": graph.fingerprint},
+        "accuracy": accuracy,
+        "finished": finished,
+        "weights": _hash(folder / "model.safetensors"),
+        "versions": versions(),
+    }
+    write_atomically(folder / "model.json", (json.dumps(description, indent=2) + "\n").encode())
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """Read model.json, checking that this version of powerlink understands it."""
+    path = folder / "model.json"
+    if not folder.is_dir():
+        raise ModelError(f"there is no model folder {folder}: train one with `powerlink train --out {folder}`")
+    if not path.is_file():
+        raise ModelError(f"{folder} holds no model.json: it is not a model folder, or its training never got to save")
+    try:
+        description: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        version = description["format"]
+        description["model"]["widths"], description["training"]["seed"], description["graph"]["fingerprint"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{path} is damaged ({error}): train or copy the model again") from error
+    if version != FORMAT:
+        raise ModelError(f"{path} has format {version}; this version of powerlink reads format {FORMAT}")
+    return description
+
+
+def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Subject:
+    """Read a model folder, ready to be asked, refusing anything that does not fit together."""
+    folder = Path(folder)
+    description = read_description(folder)
+    graph = load_graph(folder / "graph")
+    expected = description["graph"]["fingerprint"]
+    if graph.fingerprint != expected:
+        raise MismatchError(
+            f"{folder} was trained on another graph: model.json names {expected}, "
+            f"but {folder / 'graph'} is {graph.fingerprint}"
+        )
+    settings, _ = read_settings(folder, description)
+    path = folder / "model.safetensors"
+    tensors = load_tensors(path)
+    broken = next((name for name, tensor in tensors.items() if not tensor.float().isfinite().all()), None)
+    if broken is not None:
+        raise ModelError(f"{path}: the weights {broken!r} hold NaN or infinite numbers; train the model again")
+    model = EncoderDecoder(settings, graph.num_entities, graph.num_relations)
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise MismatchError(f"{path} does not fit the model and graph that model.json describes") from error
+    return Subject.of(graph, model.to(device).eval(), device, name=settings.name, hash=_hash(path))
+
+
+def read_settings(folder: Path, description: Mapping[str, Any]) -> tuple[ModelSettings, TrainingSettings]:
+    """Rebuild the settings a model folder describes."""
+    try:
+        shape = dict(description["model"])
+        shape["widths"] = tuple(shape["widths"])
+        shape["image"] = tuple(shape["image"]) if shape.get("image") else None
+        return ModelSettings(**shape), TrainingSettings(**description["training"])
+    except (TypeError, KeyError) as error:
+        raise ModelError(f"{folder / 'model.json'} describes a model this version does not know ({error})") from error
+
+
+def save_resume(folder: Path, tensors: Mapping[str, Tensor], counters: Mapping[str, float], identity: str) -> None:
+    """Write what a restart of the training needs, in one file so that all of it belongs together."""
+    metadata = {"counters": json.dumps(dict(counters)), "identity": identity}
+    save_tensors(folder / "resume.safetensors", tensors, metadata)
+
+
+def load_resume(folder: Path) -> tuple[dict[str, Tensor], dict[str, float], str] | None:
+    """Read an unfinished training's state, its counters and what it is a training of; None when there is none."""
+    path = folder / "resume.safetensors"
+    if not path.is_file():
+        return None
+    tensors = load_tensors(path)
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    counters: dict[str, float] = json.loads(metadata["counters"])
+    return tensors, counters, metadata["identity"]
+
+
+def versions() -> dict[str, str]:
+    """Name the versions that decide numbers."""
+    from importlib.metadata import version  # noqa: PLC0415 - only needed when something is saved
+
+    return {"powerlink": version("powerlink"), "torch": torch.__version__}
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -1,0 +1,23 @@
+"""DistMult (Yang et al., 2015): a three-way product."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class DistMult(nn.Module):
+    """Σ h·r·t."""
+
+    uses_bias = True
+
+    def query(self, head: Tensor, relation: Tensor) -> Tensor:
+        """Return what is matched with tails: (n, d)."""
+        return head * relation
+
+    def match(self, query: Tensor, tail: Tensor) -> Tensor:
+        """Score one tail per query: (n,)."""
+        return (query * tail).sum(-1)
+
+    def match_all(self, query: Tensor, tails: Tensor) -> Tensor:
+        """Score every tail (N, d) for each query (n, d): (n, N)."""
+        return query @ tails.t()

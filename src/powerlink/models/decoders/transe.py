@@ -1,0 +1,28 @@
+"""TransE (Bordes et al., 2013): a relation is a translation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class TransE(nn.Module):
+    """margin − ‖h + r − t‖₁."""
+
+    uses_bias = False
+
+    def __init__(self, margin: float = 9.0) -> None:
+        super().__init__()
+        self.margin = margin
+
+    def query(self, head: Tensor, relation: Tensor) -> Tensor:
+        """Return where the tail should lie: (n, d)."""
+        return head + relation
+
+    def match(self, query: Tensor, tail: Tensor) -> Tensor:
+        """Score one tail per query: (n,)."""
+        return self.margin - (query - tail).abs().sum(-1)
+
+    def match_all(self, query: Tensor, tails: Tensor) -> Tensor:
+        """Score every tail (N, d) for each query (n, d) without an n × N × d tensor: (n, N)."""
+        return self.margin - torch.cdist(query, tails, p=1.0)

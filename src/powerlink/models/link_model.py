@@ -1,0 +1,140 @@
+"""An encoder and a decoder make a link model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from powerlink.errors import SettingsError
+from powerlink.graphs.edges import Edges
+from powerlink.models.decoders import ConvE, DistMult, TransE
+from powerlink.models.encoders import RGCN, WGCN, CompGCN
+from powerlink.models.encoders.compgcn import Composition
+from powerlink.models.protocol import Embeddings
+
+EncoderName = Literal["rgcn", "wgcn", "compgcn"]
+DecoderName = Literal["transe", "distmult", "conve"]
+ENCODERS: tuple[EncoderName, ...] = ("rgcn", "wgcn", "compgcn")
+DECODERS: tuple[DecoderName, ...] = ("transe", "distmult", "conve")
+PAPER_LAYERS: dict[EncoderName, int] = {"rgcn": 1, "wgcn": 2, "compgcn": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """All that decides a model's shape; saved beside its weights."""
+
+    encoder: EncoderName = "compgcn"
+    decoder: DecoderName = "distmult"
+    widths: tuple[int, ...] = (100, 100)  # input, then each layer's output
+    output_dropout: float = 0.2
+    layer_dropout: float = 0.1
+    blocks: int = 5  # RGCN
+    self_loop: bool = False  # WGCN
+    composition: Composition = "mult"  # CompGCN
+    layer_bias: bool = False  # CompGCN
+    margin: float = 9.0  # TransE
+    filters: int = 200  # ConvE
+    kernel: int = 7  # ConvE
+    image: tuple[int, int] | None = None  # ConvE: rows × columns of one vector; None: the squarest
+    input_dropout: float = 0.2  # ConvE
+    feature_dropout: float = 0.2  # ConvE
+    hidden_dropout: float = 0.3  # ConvE
+
+    @property
+    def name(self) -> str:
+        return f"{self.encoder}-{self.decoder}"
+
+    def __post_init__(self) -> None:
+        if self.encoder not in ENCODERS:
+            raise SettingsError(f"there is no encoder {self.encoder!r}; there are {', '.join(ENCODERS)}")
+        if self.decoder not in DECODERS:
+            raise SettingsError(f"there is no decoder {self.decoder!r}; there are {', '.join(DECODERS)}")
+        if len(self.widths) < 2 or min(self.widths) < 1:
+            raise SettingsError(f"a model needs at least one layer and positive widths, not {self.widths}")
+        if self.encoder == "rgcn" and any(width % self.blocks for width in self.widths):
+            raise SettingsError(f"RGCN's widths {self.widths} must divide by its number of blocks, {self.blocks}")
+
+
+class EncoderDecoder(nn.Module):
+    """A trainable LinkModel: an encoder's vectors, read by a decoder."""
+
+    def __init__(self, settings: ModelSettings, num_entities: int, num_relations: int) -> None:
+        super().__init__()
+        self.settings = settings
+        self.num_entities = num_entities
+        self.num_relations = num_relations
+        self.encoder = _build_encoder(settings, num_entities, num_relations)
+        self.decoder = _build_decoder(settings)
+        self.bias = nn.Parameter(torch.zeros(num_entities)) if self.decoder.uses_bias else None
+        self.output_dropout = nn.Dropout(settings.output_dropout)
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.settings.widths) - 1
+
+    def encode(self, graph: Edges, edge_weight: Tensor | None = None) -> Embeddings:
+        """Pass messages over the graph, each multiplied by its edge's weight (num_edges,)."""
+        nodes, relations = self.encoder(graph, edge_weight)
+        bias = None if self.bias is None else self.bias.index_select(0, graph.entity)
+        return Embeddings(self.output_dropout(nodes), relations, bias)
+
+    def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:
+        """Return the logits (n,) of triples (n, 3) of node, relation, node."""
+        head, relation, tail = triples.unbind(1)
+        query = self.decoder.query(
+            embeddings.entity.index_select(0, head), embeddings.relation.index_select(0, relation)
+        )
+        logits = self.decoder.match(query, embeddings.entity.index_select(0, tail))
+        if embeddings.bias is not None:
+            logits = logits + embeddings.bias.index_select(0, tail)
+        return logits
+
+    def score_tails(self, embeddings: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
+        """Score every node as the tail of (head, relation, ?), both (n,): logits (n, num_nodes)."""
+        query = self.decoder.query(
+            embeddings.entity.index_select(0, head), embeddings.relation.index_select(0, relation)
+        )
+        logits = self.decoder.match_all(query, embeddings.entity)
+        return logits if embeddings.bias is None else logits + embeddings.bias
+
+
+def build_model(settings: ModelSettings, num_entities: int, num_relations: int, seed: int = 0) -> EncoderDecoder:
+    """Make a freshly initialised model; the same seed gives the same weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return EncoderDecoder(settings, num_entities, num_relations)
+
+
+def _build_encoder(settings: ModelSettings, num_entities: int, num_relations: int) -> RGCN | WGCN | CompGCN:
+    widths, dropout = settings.widths, settings.layer_dropout
+    if settings.encoder == "rgcn":
+        return RGCN(num_entities, num_relations, widths, blocks=settings.blocks, dropout=dropout)
+    if settings.encoder == "wgcn":
+        return WGCN(num_entities, num_relations, widths, self_loop=settings.self_loop, dropout=dropout)
+    return CompGCN(
+        num_entities,
+        num_relations,
+        widths,
+        composition=settings.composition,
+        dropout=dropout,
+        bias=settings.layer_bias,
+    )
+
+
+def _build_decoder(settings: ModelSettings) -> TransE | DistMult | ConvE:
+    if settings.decoder == "transe":
+        return TransE(settings.margin)
+    if settings.decoder == "distmult":
+        return DistMult()
+    return ConvE(
+        settings.widths[-1],
+        filters=settings.filters,
+        kernel=settings.kernel,
+        image=settings.image,
+        input_dropout=settings.input_dropout,
+        feature_dropout=settings.feature_dropout,
+        hidden_dropout=settings.hidden_dropout,
+    )

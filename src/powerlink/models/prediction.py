@@ -1,0 +1,54 @@
+"""Predictions: the most plausible tails (or heads) of a question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from powerlink.errors import SettingsError
+from powerlink.models.ranking import score_tails
+from powerlink.models.subject import Subject, undisturbed
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One answer to a question; `known`: it already stands in the data."""
+
+    head: str
+    relation: str
+    tail: str
+    score: float
+    known: bool
+
+
+@torch.no_grad()
+def predict(
+    subject: Subject, *, relation: str, head: str | None = None, tail: str | None = None, top: int = 10
+) -> list[Prediction]:
+    """Return the best completions of (head, relation, ?) or of (?, relation, tail), best first."""
+    graph = subject.graph
+    if (head is None) == (tail is None):
+        raise SettingsError("a prediction needs a head or a tail, and not both")
+    if top < 1:
+        raise SettingsError(f"top must be at least 1, not {top}")
+    given = graph.entities.index(head if head is not None else tail or "")
+    asked = graph.relations.index(relation) + (0 if head is not None else graph.num_relations)
+    device = subject.messages.device
+    one, kind = torch.tensor([given], device=device), torch.tensor([asked], device=device)
+    with undisturbed(subject.model):
+        logits = score_tails(subject.model, subject.whole, one, kind).squeeze(0)
+    known = set(subject.known.lookup(one, kind)[1].tolist())
+    best = logits.topk(min(top, logits.numel()))
+    return [
+        Prediction(
+            *(
+                (graph.entities[given], relation, graph.entities[entity])
+                if head is not None
+                else (graph.entities[entity], relation, graph.entities[given])
+            ),
+            score,
+            entity in known,
+        )
+        for score, entity in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+    ]

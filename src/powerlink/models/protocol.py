@@ -1,0 +1,54 @@
+"""LinkModel, the seam: anything with these two methods can be explained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from powerlink.graphs.edges import Edges
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """What a model knows of a graph's nodes and of the relations once messages have been passed."""
+
+    entity: Tensor  # (num_nodes, d)
+    relation: Tensor  # (2R, d)
+    bias: Tensor | None = None  # (num_nodes,) added to a triple's score for its tail
+
+    def detach(self) -> Embeddings:
+        return Embeddings(
+            self.entity.detach(), self.relation.detach(), None if self.bias is None else self.bias.detach()
+        )
+
+    def rows(self, index: Tensor) -> Embeddings:
+        """Return the embeddings of some of the nodes."""
+        return Embeddings(self.entity[index], self.relation, None if self.bias is None else self.bias[index])
+
+    def followed_by(self, other: Embeddings) -> Embeddings:
+        """Append another graph's nodes after this one's."""
+        bias = None
+        if self.bias is not None and other.bias is not None:
+            bias = torch.cat([self.bias, other.bias])
+        return Embeddings(torch.cat([self.entity, other.entity]), self.relation, bias)
+
+
+@runtime_checkable
+class LinkModel(Protocol):
+    """A model that scores triples over a graph. The graph and its edge weights are arguments, never hidden state."""
+
+    @property
+    def num_layers(self) -> int:
+        """How many hops a message can travel."""
+        ...
+
+    def encode(self, graph: Edges, edge_weight: Tensor | None = None) -> Embeddings:
+        """Pass messages over the graph, each multiplied by its edge's weight (num_edges,)."""
+        ...
+
+    def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:
+        """Return the logits (n,) of triples (n, 3) of node, relation, node; higher is more plausible."""
+        ...

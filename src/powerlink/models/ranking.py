@@ -1,0 +1,130 @@
+"""Ranking: where the true tail stands among all entities. Filtered, both directions, ties at their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from powerlink.graphs.edges import expand_rows, row_pointer
+from powerlink.graphs.message_graph import MessageGraph
+from powerlink.kg.knowledge_graph import KnowledgeGraph, Split, Triples
+from powerlink.models.protocol import Embeddings, LinkModel
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How well a model ranks held-out facts."""
+
+    mrr: float
+    hits_at_1: float
+    hits_at_3: float
+    hits_at_10: float
+    queries: int
+
+    @classmethod
+    def of(cls, ranks: Tensor) -> Accuracy:
+        """Summarise ranks (n,)."""
+        ranks = ranks.double()
+        if not ranks.numel():
+            return cls(0.0, 0.0, 0.0, 0.0, 0)
+        at_1, at_3, at_10 = ((ranks <= k).double().mean().item() for k in (1, 3, 10))
+        return cls(ranks.reciprocal().mean().item(), at_1, at_3, at_10, ranks.numel())
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the figures under the names people know."""
+        return {
+            "mrr": self.mrr,
+            "hits@1": self.hits_at_1,
+            "hits@3": self.hits_at_3,
+            "hits@10": self.hits_at_10,
+            "queries": self.queries,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class KnownTails:
+    """The tails known for each (head, relation), inverses included: what training aims at and filtering skips."""
+
+    pairs: Tensor  # (P, 2) distinct head, relation
+    row: Tensor  # (P + 1,)
+    tail: Tensor  # (n,)
+    num_relations: int
+
+    @classmethod
+    def of(cls, facts: Triples, num_relations: int, device: torch.device | str = "cpu") -> KnownTails:
+        """Index facts (n, 3) in both directions."""
+        head, relation, tail = torch.from_numpy(np.array(facts)).to(device).unbind(1)
+        heads, tails = torch.cat([head, tail]), torch.cat([tail, head])
+        relations = torch.cat([relation, relation + num_relations])
+        key, order = (heads * (2 * num_relations) + relations).sort(stable=True)
+        distinct, pair = key.unique_consecutive(return_inverse=True)
+        pairs = torch.stack([distinct // (2 * num_relations), distinct % (2 * num_relations)], dim=1)
+        return cls(pairs, row_pointer(pair, distinct.numel()), tails[order], num_relations)
+
+    def lookup(self, head: Tensor, relation: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (which query, known tail) for all known tails of the queries (n,)."""
+        if self.pairs.size(0) == 0:
+            return head.new_empty(0), head.new_empty(0)
+        keys = self.pairs[:, 0] * (2 * self.num_relations) + self.pairs[:, 1]
+        wanted = head * (2 * self.num_relations) + relation
+        place = torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)
+        known = (keys[place] == wanted).nonzero().squeeze(1)
+        owner, position = expand_rows(self.row, place[known])
+        return known[owner], self.tail[position]
+
+
+def score_tails(model: LinkModel, embeddings: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
+    """Score every node as the tail: (n, num_nodes). Models without a fast way are asked triple by triple."""
+    fast: Callable[..., Tensor] | None = getattr(model, "score_tails", None)
+    if fast is not None:
+        return fast(embeddings, head, relation)
+    nodes = torch.arange(embeddings.entity.size(0), device=head.device)
+    rows = [
+        model.score(embeddings, torch.stack([h.expand_as(nodes), r.expand_as(nodes), nodes], dim=1))
+        for h, r in zip(head, relation, strict=True)
+    ]
+    return torch.stack(rows) if rows else embeddings.entity.new_zeros(0, nodes.numel())
+
+
+def filtered_ranks(logits: Tensor, triples: Tensor, known: KnownTails) -> Tensor:
+    """Rank each triple's tail among all candidates, other known tails left out: logits (n, N) → ranks (n,) float64."""
+    head, relation, tail = triples.unbind(1)
+    own = logits.gather(1, tail.unsqueeze(1))
+    row, skip = known.lookup(head, relation)
+    others = logits.index_put((row, skip), logits.new_tensor(-torch.inf))
+    others = others.scatter(1, tail.unsqueeze(1), -torch.inf)
+    above = (others > own).sum(1)
+    level = (others == own).sum(1)
+    return 1 + above.double() + level.double() / 2
+
+
+@torch.no_grad()
+def rank_facts(
+    model: LinkModel,
+    graph: KnowledgeGraph,
+    messages: MessageGraph,
+    split: Split,
+    *,
+    batch_size: int = 512,
+    known: KnownTails | None = None,
+) -> Tensor:
+    """Rank every fact of a split in both directions: (2n,) — tails of all facts, then heads."""
+    device = messages.device
+    known = known or KnownTails.of(graph.all_facts, graph.num_relations, device)
+    head, relation, tail = torch.from_numpy(np.array(graph.facts(split))).to(device).unbind(1)
+    triples = torch.cat(
+        [
+            torch.stack([head, relation, tail], dim=1),
+            torch.stack([tail, relation + graph.num_relations, head], dim=1),
+        ]
+    )
+    embeddings = model.encode(messages)
+    ranks = [
+        filtered_ranks(score_tails(model, embeddings, part[:, 0], part[:, 1]), part, known)
+        for part in triples.split(batch_size)
+    ]
+    return torch.cat(ranks) if ranks else torch.empty(0, dtype=torch.float64)

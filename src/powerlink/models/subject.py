@@ -1,0 +1,64 @@
+"""The model under question, and what is computed once for all its queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from powerlink.graphs.message_graph import MessageGraph
+from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
+from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model and its graph, with the whole graph's encoding and the known tails that ranks leave out."""
+
+    graph: KnowledgeGraph
+    model: LinkModel
+    messages: MessageGraph
+    whole: Embeddings
+    known: KnownTails
+    name: str  # e.g. "compgcn-distmult"
+    hash: str  # of the weights; empty for a model that was never saved
+
+    @classmethod
+    def of(
+        cls,
+        graph: KnowledgeGraph,
+        model: LinkModel,
+        device: torch.device | str = "cpu",
+        *,
+        name: str = "",
+        hash: str = "",
+    ) -> Subject:
+        """Encode the whole graph once. The model must already be on the device."""
+        messages = MessageGraph.of(graph, device)
+        with undisturbed(model), torch.no_grad():
+            whole = model.encode(messages).detach()
+        known = KnownTails.of(graph.all_facts, graph.num_relations, device)
+        return cls(graph, model, messages, whole, known, name or type(model).__name__, hash)
+
+
+def rank(subject: Subject, split: Split = "test") -> Accuracy:
+    """Rank a split's facts in both directions, filtered: how good is the model that is being explained?"""
+    with undisturbed(subject.model):
+        return Accuracy.of(rank_facts(subject.model, subject.graph, subject.messages, split, known=subject.known))
+
+
+@contextmanager
+def undisturbed(model: LinkModel) -> Iterator[None]:
+    """Ask a model without its dropout or batch statistics, and leave it as it was, whatever happens."""
+    training = [m for m in model.modules() if m.training] if isinstance(model, nn.Module) else []
+    try:
+        for module in training:
+            module.training = False
+        yield
+    finally:
+        for module in training:
+            module.training = True

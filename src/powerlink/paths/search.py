@@ -1,0 +1,206 @@
+"""The k best simple paths of bounded length, exact, for all queries of a batch at once.
+
+Partial paths grow from every head together, one hop a round. A partial path's bound is its own cost plus the least any
+walk of the remaining length could still cost (Bellman–Ford from the tail), so what is cut can be shown never to matter.
+Each round keeps a query's best partial paths; if the first one that was cut could still have beaten the k-th path
+found, that query is searched again with room for more. Costs are summed from the tail towards the head: floating-
+point addition is monotone, so bounds summed in the same order are never above the cost of what they bound, to the
+last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from powerlink.graphs.edges import expand_rows, row_pointer
+
+
+@dataclass(frozen=True, eq=False)
+class PathBatch:
+    """Paths of many queries, sorted by (query, cost, edge ids)."""
+
+    query: Tensor  # (P,)
+    edges: Tensor  # (P, max_length) edge ids, padded with −1 behind the path's end
+    length: Tensor  # (P,)
+    cost: Tensor  # (P,) float64
+
+    @property
+    def count(self) -> int:
+        return self.query.numel()
+
+    def select(self, index: Tensor) -> PathBatch:
+        """Return some of the paths."""
+        return PathBatch(self.query[index], self.edges[index], self.length[index], self.cost[index])
+
+
+@dataclass(frozen=True, eq=False)
+class SearchGraph:
+    """Edges with costs, over the nodes of a batch of queries."""
+
+    source: Tensor  # (E,)
+    target: Tensor  # (E,)
+    cost: Tensor  # (E,) float64, positive
+    num_nodes: int
+    head: Tensor  # (Q,) node
+    tail: Tensor  # (Q,) node
+
+
+def best_paths(
+    graph: SearchGraph, *, count: int, max_length: int, min_length: int = 1, width: int | None = None
+) -> PathBatch:
+    """Return each query's `count` cheapest simple head→tail paths of min_length … max_length edges.
+
+    Equal costs go by edge ids. `width` is how many partial paths a query keeps per round at first.
+    """
+    order = graph.source.argsort(stable=True)  # rows of outgoing edges, edge ids ascending within a row
+    row = row_pointer(graph.source[order], graph.num_nodes)
+    bounds = _bounds(graph, max_length)
+    pending = torch.arange(graph.head.numel(), device=graph.head.device)
+    pending = pending[graph.head != graph.tail]
+    width = width or max(4 * count, 64)
+    found: list[PathBatch] = []
+    while pending.numel():
+        paths, exact = _search(graph, row, order, bounds, pending, count, min_length, width)
+        found.append(paths.select(exact[paths.query].nonzero().squeeze(1)))
+        pending = pending[~exact[pending]]
+        width *= 8
+    return _join(found, max_length, graph)
+
+
+def _bounds(graph: SearchGraph, max_length: int) -> list[Tensor]:
+    """bounds[l][v]: the least cost of a walk of at most l edges from v to its query's tail."""
+    now = graph.cost.new_full((graph.num_nodes,), torch.inf)
+    now[graph.tail] = 0.0
+    bounds = [now]
+    for _ in range(max_length):
+        step = graph.cost + now[graph.target]
+        now = now.scatter_reduce(0, graph.source, step, "amin")
+        bounds.append(now)
+    return bounds
+
+
+def _search(
+    graph: SearchGraph,
+    row: Tensor,
+    order: Tensor,
+    bounds: list[Tensor],
+    queries: Tensor,
+    count: int,
+    min_length: int,
+    width: int,
+) -> tuple[PathBatch, Tensor]:
+    """One beam search; returns its paths and, for every query of the graph, whether they are provably the best."""
+    max_length = len(bounds) - 1
+    num_queries = graph.head.numel()
+    query = queries
+    edges = queries.new_empty(queries.numel(), 0)  # (n, hops so far)
+    nodes = graph.head[queries].unsqueeze(1)  # (n, hops so far + 1)
+    done: list[PathBatch] = []
+    cut: list[PathBatch] = []  # the best partial path each round left out, per query
+    for hop in range(1, max_length + 1):
+        owner, place = expand_rows(row, nodes[:, -1])
+        edge = order[place]
+        target = graph.target[edge]
+        bound = bounds[max_length - hop][target]
+        fresh = (target.unsqueeze(1) != nodes[owner]).all(1) & bound.isfinite()
+        at_tail = target == graph.tail[query[owner]]
+        keep = (fresh & (~at_tail | (hop >= min_length))).nonzero().squeeze(1)
+        owner, edge, target, bound = owner[keep], edge[keep], target[keep], bound[keep]
+        at_tail, query = at_tail[keep], query[owner]
+        edges = torch.cat([edges[owner], edge.unsqueeze(1)], dim=1)
+        nodes = torch.cat([nodes[owner], target.unsqueeze(1)], dim=1)
+        partial = PathBatch(query, edges, torch.full_like(query, hop), _fold(graph.cost, edges, bound))
+
+        done.append(partial.select(at_tail.nonzero().squeeze(1)))
+        rest = (~at_tail).nonzero().squeeze(1)
+        if hop == max_length or not rest.numel():
+            break
+        # Nothing dearer than the k-th path already found can matter.
+        limit = _kth_cost(done, count, num_queries)
+        rest = rest[partial.cost[rest] <= limit[query[rest]]]
+        rest = rest[_sorted(partial.select(rest))]
+        position = _position_in_query(query[rest], num_queries)
+        cut.append(partial.select(rest[position == width]))
+        rest = rest[position < width]
+        query, edges, nodes = query[rest], edges[rest], nodes[rest]
+
+    paths = _join(done, max_length, graph)
+    paths = paths.select((_position_in_query(paths.query, num_queries) < count).nonzero().squeeze(1))
+    return paths, _exact(paths, cut, count, num_queries, max_length, graph)
+
+
+def _fold(cost: Tensor, edges: Tensor, end: Tensor) -> Tensor:
+    """Sum costs along edges (n, l) from the last edge to the first, starting from `end` (n,)."""
+    total = end
+    for column in reversed(range(edges.size(1))):
+        total = cost[edges[:, column]] + total
+    return total
+
+
+def _kth_cost(done: list[PathBatch], count: int, num_queries: int) -> Tensor:
+    """Return each query's k-th lowest cost among complete paths, +inf where there are fewer."""
+    query, cost = torch.cat([p.query for p in done]), torch.cat([p.cost for p in done])
+    order = cost.argsort(stable=True)
+    order = order[query[order].argsort(stable=True)]
+    kth = (_position_in_query(query[order], num_queries) == count - 1).nonzero().squeeze(1)
+    limit = cost.new_full((num_queries,), torch.inf)
+    limit[query[order[kth]]] = cost[order[kth]]
+    return limit
+
+
+def _sorted(paths: PathBatch) -> Tensor:
+    """Order paths by (query, cost, edge ids)."""
+    order = torch.arange(paths.count, device=paths.query.device)
+    for key in (*reversed(paths.edges.unbind(1)), paths.cost, paths.query):
+        order = order[key[order].argsort(stable=True)]
+    return order
+
+
+def _position_in_query(query: Tensor, num_queries: int) -> Tensor:
+    """Number the entries of each query 0, 1, … in a tensor sorted by query."""
+    return torch.arange(query.numel(), device=query.device) - row_pointer(query, num_queries)[query]
+
+
+def _join(parts: list[PathBatch], max_length: int, graph: SearchGraph) -> PathBatch:
+    """Concatenate paths of different lengths and sort them."""
+    if not parts:
+        empty = graph.head.new_empty(0)
+        return PathBatch(empty, empty.new_empty(0, max_length), empty, graph.cost.new_empty(0))
+    padded = [torch.nn.functional.pad(p.edges, (0, max_length - p.edges.size(1)), value=-1) for p in parts]
+    joined = PathBatch(
+        torch.cat([p.query for p in parts]),
+        torch.cat(padded),
+        torch.cat([p.length for p in parts]),
+        torch.cat([p.cost for p in parts]),
+    )
+    return joined.select(_sorted(joined))
+
+
+def _exact(
+    paths: PathBatch, cut: list[PathBatch], count: int, num_queries: int, max_length: int, graph: SearchGraph
+) -> Tensor:
+    """Tell for each query whether no partial path that was cut could still be among the best `count`."""
+    exact = torch.ones(num_queries, dtype=torch.bool, device=paths.query.device)
+    lost = _join(cut, max_length, graph)
+    if not lost.count:
+        return exact
+    position = _position_in_query(paths.query, num_queries)
+    kth = paths.query.new_full((num_queries,), -1)
+    last = (position == count - 1).nonzero().squeeze(1)
+    kth[paths.query[last]] = last
+    full = kth[lost.query] >= 0
+    exact[lost.query[~full]] = False
+    lost = lost.select(full.nonzero().squeeze(1))
+    rival = paths.select(kth[lost.query])
+    # A cut path costs at least its bound; at equal cost its edge ids decide, as far as it goes.
+    later = lost.cost > rival.cost
+    tied = lost.cost == rival.cost
+    for column in range(max_length):
+        mine, theirs = lost.edges[:, column], rival.edges[:, column]
+        later |= tied & (mine > theirs) & (mine >= 0)
+        tied &= (mine == theirs) & (mine >= 0)
+    exact[lost.query[~later]] = False
+    return exact

@@ -1,0 +1,135 @@
+"""The flow as one function: extract, prune, score edges, search paths, judge them on the model, tell what was found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from powerlink.errors import SettingsError
+from powerlink.explainers.floor import Gradient
+from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.explainers.protocol import Explainer, setting
+from powerlink.explanation import Explanation, MadeBy, Outcome, Status
+from powerlink.graphs.computation_graph import extract
+from powerlink.graphs.prune import prune
+from powerlink.models.subject import Subject, undisturbed
+from powerlink.narrate import Findings, narrate, unexplained
+from powerlink.paths.propose import Cost, pool, propose
+from powerlink.verify.counterfactual import Standing
+from powerlink.verify.selection import choose_by_proof, choose_in_order
+from powerlink.verify.verdict import judge, standing_of
+
+Select = Literal["proof", "mask"]
+AlsoConsider = Literal["gradient", "none"]
+TOPS = (1, 3, 5)  # the m of HΔR:m
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainSettings:
+    """What is asked of every explanation, whichever explainer makes it."""
+
+    paths: int = setting(5, "how many paths to show at most")
+    min_length: int = setting(1, "fewest hops of a path")
+    max_length: int = setting(3, "most hops of a path")
+    hops: int | None = setting(None, "how far around head and tail to look; by default as far as the model sees")
+    hub_limit: int = setting(200, "leave out nodes with more incoming edges than this; 0: no limit")
+    core: int = setting(2, "leave out nodes with fewer distinct neighbours than this")
+    candidates: int = setting(40, "how many paths each explainer proposes")
+    select: Select = setting("proof", "choose paths by their measured effect, or in the mask's own order (the paper)")
+    also_consider: AlsoConsider = setting("gradient", "a second proposer of candidates, where proof selects")
+    cost: Cost = setting("inverse", "what a path search minimises: the sum of 1/score, or of −log score")
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_length <= self.max_length:
+            raise SettingsError(
+                f"path lengths must satisfy 1 ≤ min_length ≤ max_length, not {self.min_length} and {self.max_length}"
+            )
+        if self.paths < 1 or self.candidates < self.paths:
+            raise SettingsError(
+                f"paths must be at least 1, and candidates at least as many, not {self.paths} and {self.candidates}"
+            )
+        for name, value, least in (("hops", self.hops, 1), ("hub_limit", self.hub_limit, 0), ("core", self.core, 0)):
+            if value is not None and value < least:
+                raise SettingsError(f"{name} must be at least {least}, not {value}")
+
+
+def explain_batch(
+    subject: Subject,
+    queries: Tensor,
+    *,
+    explainer: Explainer | None = None,
+    settings: ExplainSettings | None = None,
+    seed: int = 0,
+    made_by: MadeBy | None = None,
+) -> list[Explanation]:
+    """Explain a batch of queries (Q, 3) of head, relation, tail; a relation ≥ R asks through the inverse."""
+    explainer, settings = explainer or PowerLink(), settings or ExplainSettings()
+    queries = queries.to(subject.messages.device)
+    with undisturbed(subject.model):
+        standing = standing_of(subject, queries)
+        told = _told_at_once(subject, queries, standing, made_by)
+        open_queries = torch.tensor([i for i in range(len(queries)) if i not in told], device=queries.device)
+        if open_queries.numel():
+            findings = _investigate(subject, queries[open_queries], explainer, settings, seed)
+            here = Standing(standing.score[open_queries], standing.rank[open_queries])
+            stories = narrate(subject.graph, findings, here, made_by)
+            told |= dict(zip(open_queries.tolist(), stories, strict=True))
+    return [told[i] for i in range(len(queries))]
+
+
+def _investigate(
+    subject: Subject, queries: Tensor, explainer: Explainer, settings: ExplainSettings, seed: int
+) -> Findings:
+    """Run stages 3 to 6 on queries that can be searched."""
+    model = subject.model
+    graph = extract(subject.messages, queries, settings.hops or model.num_layers)
+    graph = prune(graph, hub_limit=settings.hub_limit or None, core=settings.core, max_length=settings.max_length)
+    graph = graph.with_features(subject.whole.entity, subject.whole.relation)
+
+    proposers: list[Explainer] = [explainer]
+    if settings.select == "proof" and settings.also_consider == "gradient" and explainer.name != Gradient.name:
+        proposers.append(Gradient())
+    scores = [proposer.score_edges(model, graph, seed) for proposer in proposers]
+    lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
+    candidates = pool(
+        [propose(graph, s.values, cost=settings.cost, count=settings.candidates, **lengths) for s in scores]
+    )
+
+    if settings.select == "proof":
+        chosen = choose_by_proof(model, graph, candidates.paths, settings.paths).index
+    else:
+        chosen = choose_in_order(graph, candidates.paths, settings.paths)
+    edges = candidates.paths.edges
+    shown = (
+        torch.where((chosen >= 0).unsqueeze(2), edges[chosen.clamp(min=0)], -1)
+        if edges.numel()
+        else (chosen.new_full((*chosen.shape, settings.max_length), -1))
+    )
+    verdict = judge(subject, graph, scores[0].values, shown, TOPS)
+    names = [proposer.name for proposer in proposers]
+    return Findings(graph, scores[0].values, scores[0].path_term, candidates, chosen, verdict, names)
+
+
+def _told_at_once(
+    subject: Subject, queries: Tensor, standing: Standing, made_by: MadeBy | None
+) -> dict[int, Explanation]:
+    """Tell the queries for which no path can be looked for, by their place in the batch."""
+    degree = subject.messages.row.diff()
+    told = {}
+    for i, (head, relation, tail) in enumerate(queries.tolist()):
+        score = standing.score[i].item()
+        outcome: Outcome | None = Outcome(score, standing.rank[i].item())
+        if not math.isfinite(score):
+            status, outcome = Status.NOT_FINITE, None
+        elif head == tail:
+            status = Status.HEAD_IS_TAIL
+        elif not degree[head] or not degree[tail]:
+            status = Status.ENTITY_WITHOUT_FACTS
+        else:
+            continue
+        told[i] = unexplained(subject.graph, (head, relation, tail), status, outcome, made_by)
+    return told

@@ -1,0 +1,110 @@
+"""Paths merged into one graph from head to tail, with its nodes in columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from powerlink.explanation import ExplainedPath, Fact, Query
+
+HEAD, TAIL = 0, 1
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A fact between two nodes, walked from source to target by one or more paths."""
+
+    source: int
+    target: int
+    fact: Fact
+    paths: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MergedPaths:
+    """The union of some paths, without cycles. Node 0 is the head, node 1 the tail."""
+
+    names: tuple[str, ...]
+    hops: tuple[Hop, ...]
+    columns: tuple[int, ...]  # per node; every hop leads to a later column
+
+
+def merge_paths(query: Query, paths: Sequence[ExplainedPath]) -> MergedPaths:
+    """Let paths share the nodes they have in common.
+
+    Two paths may pass two nodes in opposite orders; the later path then gets a copy of one of them, so that
+    every hop can lead from left to right.
+    """
+    names = [query.head, query.tail]
+    after: dict[int, set[int]] = {HEAD: set(), TAIL: set()}
+    walked_by: dict[tuple[int, int, Fact], list[int]] = {}
+    wanted: dict[int, list[float]] = {HEAD: [0.0], TAIL: [1.0]}  # node → where its paths would have it
+    for p, path in enumerate(paths):
+        here = HEAD
+        for i, fact in enumerate(path.facts, start=1):
+            there = TAIL if i == len(path.facts) else _shared_node(fact.target, here, names, after)
+            if there is None:
+                there = len(names)
+                names.append(fact.target)
+                after[there] = set()
+            after[here].add(there)
+            walked_by.setdefault((here, there, fact), []).append(p)
+            wanted.setdefault(there, []).append(i / len(path.facts))
+            here = there
+    hops = tuple(Hop(*key, tuple(dict.fromkeys(walkers))) for key, walkers in walked_by.items())
+    return MergedPaths(tuple(names), hops, _columns(after, wanted))
+
+
+def _shared_node(name: str, here: int, names: Sequence[str], after: dict[int, set[int]]) -> int | None:
+    for node, other in enumerate(names):
+        if node not in (HEAD, TAIL) and other == name and not _reaches(node, here, after):
+            return node
+    return None
+
+
+def _reaches(start: int, goal: int, after: dict[int, set[int]]) -> bool:
+    seen, stack = {start}, [start]
+    while stack:
+        node = stack.pop()
+        if node == goal:
+            return True
+        stack.extend(after[node] - seen)
+        seen |= after[node]
+    return False
+
+
+def _columns(after: dict[int, set[int]], wanted: dict[int, list[float]]) -> tuple[int, ...]:
+    """Put each node near the mean of where its paths want it, with every hop leading to the right."""
+    order = _forwards(after)
+    earliest = dict.fromkeys(after, 0)
+    for node in order:
+        for target in after[node]:
+            earliest[target] = max(earliest[target], earliest[node] + 1)
+    last = max(1, earliest[TAIL])
+    latest = dict.fromkeys(after, last)
+    for node in reversed(order):
+        latest[node] = min((latest[target] - 1 for target in after[node]), default=last)
+    columns = dict.fromkeys(after, 0)
+    for node in order:
+        if node != HEAD:
+            mean = sum(wanted[node]) / len(wanted[node])
+            columns[node] = min(latest[node], max(columns[node], math.floor(last * mean + 0.5)))
+        for target in after[node]:
+            columns[target] = max(columns[target], columns[node] + 1)
+    return tuple(columns[node] for node in sorted(columns))
+
+
+def _forwards(after: dict[int, set[int]]) -> list[int]:
+    """Return the nodes with every one before those it leads to."""
+    waiting = dict.fromkeys(after, 0)
+    for targets in after.values():
+        for target in targets:
+            waiting[target] += 1
+    order = [node for node in sorted(after) if not waiting[node]]
+    for node in order:  # grows while it is walked
+        for target in sorted(after[node]):
+            waiting[target] -= 1
+            if not waiting[target]:
+                order.append(target)
+    return order

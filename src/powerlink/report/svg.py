@@ -1,0 +1,77 @@
+"""The layered drawing as the numbers and words an SVG template reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from powerlink.explanation import Explanation
+from powerlink.report.drawing import (
+    LABEL_FONT,
+    LABEL_LINE,
+    NODE_FONT,
+    NODE_LINE,
+    Box,
+    Edge,
+    Node,
+    Point,
+    lay_out,
+)
+from powerlink.report.wording import harmless
+
+
+def view(explanation: Explanation) -> dict[str, Any]:
+    """Return the drawing of an explanation's paths for the template."""
+    drawing = lay_out(explanation)
+    head, tail = harmless(explanation.query.head), harmless(explanation.query.tail)
+    edges = [_edge(edge) for edge in drawing.edges]
+    return {
+        "width": round(drawing.width),
+        "height": round(drawing.height),
+        "title": f"Paths from {head} to {tail}",
+        "spoken": "; ".join(edge["title"] for edge in edges),
+        "nodes": [_node(node) for node in drawing.nodes],
+        "edges": edges,
+    }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    return {
+        "name": harmless(node.name),
+        "role": node.role,
+        "box": _box(node.box),
+        "lines": _lines(node.lines, node.box, NODE_FONT, NODE_LINE),
+    }
+
+
+def _edge(edge: Edge) -> dict[str, Any]:
+    fact, tip = edge.fact, edge.arrow
+    return {
+        "title": " ".join(map(harmless, (fact.head, fact.relation, fact.tail)))
+        + ("" if fact.visible else " (not seen by the model)"),
+        "visible": fact.visible,
+        "strength": f"{edge.strength:.3f}",
+        "curve": f"M{_points(edge.curve[:1])}C{_points(edge.curve[1:])}",
+        "arrow": f"M{_points(tip[:1])}L{_points(tip[1:])}Z",
+        "label": _box(edge.label),
+        "lines": _lines(edge.lines, edge.label, LABEL_FONT, LABEL_LINE),
+    }
+
+
+def _lines(lines: Sequence[str], box: Box, font: float, spacing: float) -> list[dict[str, str]]:
+    """Return lines of text around the middle of a box; letters stand 0.35 of their size below their middle."""
+    first = box.y - (len(lines) - 1) / 2 * spacing + 0.35 * font
+    return [{"text": line, "x": _short(box.x), "y": _short(first + i * spacing)} for i, line in enumerate(lines)]
+
+
+def _box(box: Box) -> dict[str, str]:
+    corner = {"x": _short(box.left), "y": _short(box.top)}
+    return corner | {"width": _short(box.width), "height": _short(box.height)}
+
+
+def _points(points: Sequence[Point]) -> str:
+    return " ".join(f"{_short(x)},{_short(y)}" for x, y in points)
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,1 @@
+"""Many queries and long jobs: batching by a memory budget, resuming, executors."""

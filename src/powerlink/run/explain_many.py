@@ -1,0 +1,99 @@
+"""Explaining many queries: in batches, through an executor, each explanation with what made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+import torch
+from torch import Tensor
+
+from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.explainers.protocol import Explainer
+from powerlink.explanation import Explanation, MadeBy
+from powerlink.models.checkpoint import versions
+from powerlink.models.subject import Subject
+from powerlink.pipeline import ExplainSettings, explain_batch
+from powerlink.run.batching import batches
+from powerlink.run.executor import Executor, Serial
+
+NamedTriple = tuple[str, str, str]
+
+
+def describe(subject: Subject, explainer: Explainer, settings: ExplainSettings, seed: int) -> MadeBy:
+    """Write down what is needed to make the same explanations again."""
+    own = asdict(explainer)  # type: ignore[call-overload]
+    return MadeBy(
+        explainer=explainer.name,
+        settings={**asdict(settings), **own},
+        seed=seed,
+        graph=subject.graph.fingerprint,
+        model=subject.name,
+        model_hash=subject.hash,
+        versions=versions(),
+    )
+
+
+def as_queries(subject: Subject, triples: Sequence[NamedTriple] | Tensor, *, rank_heads: bool = False) -> Tensor:
+    """Turn named triples, or facts (Q, 3), into queries; `rank_heads` asks each through the inverse relation."""
+    if isinstance(triples, Tensor):
+        facts = triples
+    else:
+        facts = torch.tensor([subject.graph.triple(*t) for t in triples], dtype=torch.long).reshape(-1, 3)
+    if not rank_heads:
+        return facts
+    head, relation, tail = facts.unbind(1)
+    return torch.stack([tail, relation + subject.graph.num_relations, head], dim=1)
+
+
+def explain_in_batches(
+    subject: Subject,
+    queries: Tensor,
+    *,
+    explainer: Explainer | None = None,
+    settings: ExplainSettings | None = None,
+    seed: int = 0,
+    executor: Executor | None = None,
+) -> Iterator[list[Explanation]]:
+    """Yield the explanations of queries (Q, 3) batch by batch, in order."""
+    explainer, settings = explainer or PowerLink(), settings or ExplainSettings()
+    made_by = describe(subject, explainer, settings, seed)
+
+    def job(batch: Tensor) -> list[Explanation]:
+        return explain_batch(subject, batch, explainer=explainer, settings=settings, seed=seed, made_by=made_by)
+
+    runs = batches(subject.messages, queries, settings.hops or subject.model.num_layers)
+    return (executor or Serial()).map(job, runs)
+
+
+def explain_many(
+    subject: Subject,
+    triples: Sequence[NamedTriple] | Tensor,
+    *,
+    explainer: Explainer | None = None,
+    settings: ExplainSettings | None = None,
+    seed: int = 0,
+    rank_heads: bool = False,
+) -> list[Explanation]:
+    """Explain named triples, or facts (Q, 3) by index, in memory."""
+    queries = as_queries(subject, triples, rank_heads=rank_heads)
+    parts = explain_in_batches(subject, queries, explainer=explainer, settings=settings, seed=seed)
+    return [explanation for part in parts for explanation in part]
+
+
+def explain(
+    subject: Subject,
+    head: str,
+    relation: str,
+    tail: str,
+    *,
+    explainer: Explainer | None = None,
+    settings: ExplainSettings | None = None,
+    seed: int = 0,
+    rank_heads: bool = False,
+) -> Explanation:
+    """Explain one triple by name: why does the model believe it?"""
+    (explanation,) = explain_many(
+        subject, [(head, relation, tail)], explainer=explainer, settings=settings, seed=seed, rank_heads=rank_heads
+    )
+    return explanation

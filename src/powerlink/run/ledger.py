@@ -1,0 +1,76 @@
+"""A file of explanations that survives Ctrl-C and kill -9: complete lines are kept, and a rerun goes on behind them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from powerlink.errors import MismatchError, OutputError
+from powerlink.explanation import Explanation, MadeBy, Query
+from powerlink.report.schema import read_complete, to_json
+
+
+class Ledger:
+    """Appends explanations to a JSON Lines file, batch by batch, each batch synced to the disk."""
+
+    def __init__(self, path: Path, made_by: MadeBy) -> None:
+        self.path = path
+        self.done: dict[Query, Explanation] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists():
+                kept, offset = read_complete(path)
+                for explanation in kept:
+                    _check_same_origin(path, explanation.made_by, made_by)
+                    self.done[explanation.query] = explanation
+                os.truncate(path, offset)  # half a line that a killed run left behind
+            self._file = path.open("ab")
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+    def append(self, explanations: Sequence[Explanation]) -> None:
+        """Add explanations for good: when this returns they are on the disk."""
+        start = self._file.tell()
+        try:
+            self._file.write("".join(to_json(e) + "\n" for e in explanations).encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            self._cut_back(start)
+            raise OutputError(
+                f"cannot write {self.path}: {error.strerror or error}; "
+                f"the {len(self.done)} explanations before are safe, and a rerun goes on behind them"
+            ) from error
+        self.done |= {e.query: e for e in explanations}
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _cut_back(self, offset: int) -> None:
+        try:
+            os.truncate(self.path, offset)
+        except OSError:
+            return  # the half line stays; the next run cuts it off
+
+
+def _check_same_origin(path: Path, there: MadeBy | None, now: MadeBy) -> None:
+    """Refuse to mix explanations of different models, graphs or settings in one file."""
+    if there is None:
+        return
+    for name in (f.name for f in fields(MadeBy) if f.name != "versions"):
+        old, new = getattr(there, name), getattr(now, name)
+        if old != new:
+            raise MismatchError(
+                f"{path} was made with another {_difference(name, old, new)}: "
+                "choose another --out, or delete it to start anew"
+            )
+
+
+def _difference(name: str, old: Any, new: Any) -> str:
+    if isinstance(old, dict) and isinstance(new, dict):
+        key = next(key for key in {**old, **new} if old.get(key) != new.get(key))
+        return f"{key} ({old.get(key)}, now {new.get(key)})"
+    return f"{name} ({old}, now {new})"

@@ -1,0 +1,154 @@
+"""Training into a model folder: the best weights are always on disk, and a killed training goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from powerlink.errors import MismatchError
+from powerlink.kg.knowledge_graph import KnowledgeGraph
+from powerlink.models.checkpoint import (
+    load_model,
+    load_resume,
+    load_tensors,
+    read_description,
+    save_model,
+    save_resume,
+    start_folder,
+    write_atomically,
+)
+from powerlink.models.link_model import ModelSettings, build_model
+from powerlink.models.ranking import Accuracy, rank_facts
+from powerlink.models.subject import Subject
+from powerlink.models.training import EpochReport, Trainer, TrainingSettings
+
+
+class FolderTraining:
+    """One training and its folder. `run` yields a report per epoch; afterwards `accuracy` holds the final figures."""
+
+    def __init__(
+        self,
+        folder: Path,
+        graph: KnowledgeGraph,
+        model: ModelSettings,
+        training: TrainingSettings,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.folder = folder
+        self.graph = graph
+        self.training = training
+        self.accuracy: dict[str, Any] = {}
+        self.identity = json.dumps(
+            {"model": asdict(model), "training": asdict(training), "graph": graph.fingerprint}, sort_keys=True
+        )
+        self.finished = self._already_finished()
+        if self.finished:
+            return
+        start_folder(folder, graph)
+        network = build_model(model, graph.num_entities, graph.num_relations, training.seed)
+        self.trainer = Trainer(network, graph, training, device)
+        self.resumed_at = self._resume()
+
+    def run(self) -> Iterator[EpochReport]:
+        """Train to the end, keeping the folder current."""
+        if self.finished:
+            return
+        log = self._log_up_to(self.trainer.epoch)
+        for report in self.trainer.run():
+            log.append(_log_line(report))
+            if report.validation is not None:
+                if report.improved:
+                    self._save({"valid": report.validation.as_dict(), "epoch": report.epoch}, finished=False)
+                write_atomically(self.folder / "training.jsonl", "".join(log).encode())
+                # last, so that what it vouches for is already there
+                save_resume(self.folder, *self.trainer.state(), self.identity)
+            yield report
+        self._finish()
+
+    def _finish(self) -> None:
+        """Judge the best weights on the test split and close the folder."""
+        trainer = self.trainer
+        trainer.model.load_state_dict(load_tensors(self.folder / "model.safetensors"))
+        trainer.model.eval()
+        accuracy = dict(read_description(self.folder)["accuracy"])
+        if len(self.graph.test):
+            ranks = rank_facts(trainer.model, self.graph, trainer.messages, "test", known=trainer.known)
+            accuracy["test"] = Accuracy.of(ranks).as_dict()
+        self._save(accuracy, finished=True)
+        (self.folder / "resume.safetensors").unlink(missing_ok=True)
+        self.finished = True
+
+    def _save(self, accuracy: dict[str, Any], *, finished: bool) -> None:
+        self.accuracy = accuracy
+        save_model(self.folder, self.trainer.model, self.graph, self.training, accuracy, finished=finished)
+
+    def _already_finished(self) -> bool:
+        if not (self.folder / "model.json").is_file():
+            return False
+        description = read_description(self.folder)
+        there = {
+            "model": description["model"],
+            "training": description["training"],
+            "graph": description["graph"]["fingerprint"],
+        }
+        self._check_same(there)
+        self.accuracy = description["accuracy"]
+        return bool(description["finished"])
+
+    def _resume(self) -> int:
+        state = load_resume(self.folder)
+        if state is None:
+            return 0
+        tensors, counters, identity = state
+        self._check_same(json.loads(identity))
+        self.trainer.restore(tensors, counters)
+        return self.trainer.epoch
+
+    def _check_same(self, there: dict[str, Any]) -> None:
+        """Refuse to go on with, or to overwrite, a training that was set up differently."""
+        here = json.loads(self.identity)
+        there = json.loads(json.dumps(there))
+        if there["graph"] != here["graph"]:
+            raise MismatchError(f"{self.folder} holds a model of another graph: choose another --out, or delete it")
+        for part in ("model", "training"):
+            for name, now in here[part].items():
+                if there[part].get(name) != now:
+                    raise MismatchError(
+                        f"{self.folder} holds a model trained with {name} {there[part].get(name)}, not {now}: "
+                        "choose another --out, or delete it"
+                    )
+
+    def _log_up_to(self, epoch: int) -> list[str]:
+        """Return the log's lines of epochs that are not going to be run again."""
+        path = self.folder / "training.jsonl"
+        if not epoch or not path.is_file():
+            return []
+        lines = path.read_text("utf-8").splitlines(keepends=True)
+        return [line for line in lines if json.loads(line)["epoch"] <= epoch]
+
+
+def train(
+    graph: KnowledgeGraph,
+    out: str | Path,
+    *,
+    model: ModelSettings | None = None,
+    training: TrainingSettings | None = None,
+    device: torch.device | str = "cpu",
+) -> Subject:
+    """Train a model into a folder, or finish what is there, and return it ready to be asked."""
+    job = FolderTraining(Path(out), graph, model or ModelSettings(), training or TrainingSettings(), device)
+    for _ in job.run():
+        pass
+    return load_model(out, device)
+
+
+def _log_line(report: EpochReport) -> str:
+    line: dict[str, Any] = {"epoch": report.epoch, "loss": report.loss, "best_mrr": report.best_mrr}
+    if report.validation is not None:
+        line["valid"] = report.validation.as_dict()
+    return json.dumps(line) + "\n"

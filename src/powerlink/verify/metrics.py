@@ -1,0 +1,119 @@
+"""The metrics of the paper, and those a user should believe, as arithmetic over explanations.
+
+Both protocols are described in docs/method.md. Every figure comes with the number of queries behind it and a
+95 % bootstrap interval over queries; every status is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from powerlink.explanation import Explanation
+
+Protocol = Literal["powerlink", "paper"]
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean over queries with its 95 % interval."""
+
+    metric: str
+    protocol: Protocol
+    mean: float
+    low: float
+    high: float
+    queries: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All figures of a set of explanations."""
+
+    figures: tuple[Figure, ...]
+    statuses: dict[str, int]
+    queries: int
+
+
+def evaluate(explanations: Sequence[Explanation], seed: int = 0) -> Evaluation:
+    """Summarise explanations in both protocols."""
+    tops = sorted({m for e in explanations for m in e.without_top})
+    figures = [
+        _figure(name, protocol, [value for e in explanations if (value := read(e)) is not None], seed)
+        for name, protocol, read in _readings(tops)
+    ]
+    statuses = Counter(e.status.value for e in explanations)
+    return Evaluation(tuple(f for f in figures if f is not None), dict(statuses), len(explanations))
+
+
+_Reading = Callable[[Explanation], float | None]
+
+
+def _readings(tops: Sequence[int]) -> list[tuple[str, Protocol, _Reading]]:
+    """List each metric with how it is read off one explanation; None leaves the query out of the mean."""
+    ours: list[tuple[str, Protocol, _Reading]] = [(f"HΔR:{m}", "powerlink", partial(_rank_got_worse, m)) for m in tops]
+    ours += [
+        ("logit drop, each path", "powerlink", _mean_single_drop),
+        ("logit drop, all paths", "powerlink", _joint_drop),
+        ("logit kept by only these", "powerlink", _kept_by_these),
+        ("paths shown", "powerlink", lambda e: float(len(e.paths))),
+    ]
+    paper: list[tuple[str, Protocol, _Reading]] = [
+        ("F+", "paper", lambda e: e.paper.fidelity_plus if e.paper else None),
+        ("F-", "paper", lambda e: e.paper.fidelity_minus if e.paper else None),
+        ("Sparsity", "paper", lambda e: e.paper.sparsity if e.paper else None),
+        ("Sparsity (kept edges)", "paper", lambda e: e.paper.sparsity_kept if e.paper else None),
+    ]
+    paper += [(f"HΔR:{m}", "paper", partial(_paper_rank_got_worse, m)) for m in tops]
+    return ours + paper
+
+
+def _rank_got_worse(top: int, e: Explanation) -> float:
+    """A query without a path is no hit."""
+    outcome = e.without_top.get(top)
+    if outcome is None or outcome.rank is None or e.rank is None:
+        return 0.0
+    return float(outcome.rank > e.rank)
+
+
+def _paper_rank_got_worse(top: int, e: Explanation) -> float:
+    if e.paper is None or not e.paths:
+        return 0.0
+    return float(e.paper.rank_without_top.get(top, e.paper.rank) > e.paper.rank)
+
+
+def _mean_single_drop(e: Explanation) -> float | None:
+    if not e.paths or e.score is None:
+        return None
+    return float(np.mean([e.score - path.score_without for path in e.paths]))
+
+
+def _joint_drop(e: Explanation) -> float | None:
+    return None if e.without_all is None or e.score is None else e.score - e.without_all.score
+
+
+def _kept_by_these(e: Explanation) -> float | None:
+    return None if e.only_these is None or e.score is None else e.only_these.score - e.score
+
+
+def _figure(metric: str, protocol: Protocol, values: list[float], seed: int) -> Figure | None:
+    if not values:
+        return None
+    array = np.asarray(values, dtype=np.float64)
+    low, high = bootstrap_interval(array, seed)
+    return Figure(metric, protocol, float(array.mean()), low, high, len(values))
+
+
+def bootstrap_interval(values: np.ndarray, seed: int, share: float = 0.95) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of the mean, resampling queries."""
+    generator = np.random.default_rng(seed)
+    means = np.array([generator.choice(values, values.size).mean() for _ in range(RESAMPLES)])
+    edge = (1 - share) / 2
+    low, high = np.quantile(means, [edge, 1 - edge])
+    return float(low), float(high)

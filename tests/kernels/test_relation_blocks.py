@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import torch
+from builders import fact_lists, messages_of
+from hypothesis import given
+
+from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels.relation_blocks import block_messages
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def naive(nodes, blocks, edges: EdgeSlice):
+    rows = [
+        nodes[source] @ torch.block_diag(*blocks[relation])
+        for source, relation in zip(edges.source, edges.relation, strict=True)
+    ]
+    return torch.stack(rows) if rows else nodes.new_zeros(0, blocks.size(1) * blocks.size(3))
+
+
+@given(fact_lists(5, 3, 12))
+def test_messages_equal_products_with_explicit_block_diagonal_matrices(rows):
+    edges = messages_of(rows, 5, 3).layer(0)
+    nodes, blocks = drawn(5, 6), drawn(6, 3, 2, 4, seed=1)
+    assert torch.allclose(block_messages(nodes, blocks, edges), naive(nodes, blocks, edges))
+
+
+def test_the_gradients_of_messages_are_right():
+    edges = messages_of([(0, 0, 1), (1, 1, 2), (2, 0, 2), (0, 1, 1)], 4, 3).layer(0)
+    nodes, blocks = drawn(4, 4).requires_grad_(), drawn(6, 2, 2, 1, seed=1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda n, b: block_messages(n, b, edges), (nodes, blocks))

@@ -1,0 +1,113 @@
+"""The layers and decoders against their formulas, written out node by node."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from builders import messages_of, model_of, random_rows
+
+from powerlink.errors import SettingsError
+from powerlink.models.decoders.conve import squarest_image
+from powerlink.models.encoders.compgcn import compose
+from powerlink.models.link_model import ModelSettings, build_model
+
+N, R = 7, 2
+
+
+@pytest.fixture
+def graph():
+    return messages_of(random_rows(2, N, R, 16), N, R)
+
+
+def edges(graph):
+    return zip(graph.source, graph.target, graph.relation, graph.norm, strict=True)
+
+
+def test_rgcn_is_its_formula(graph):
+    model = model_of("rgcn", "distmult", 1, N, R)
+    layer = model.encoder.layers[0]
+    out = model.encoder.entity @ layer.self_loop + layer.bias
+    for source, target, relation, norm in edges(graph):
+        message = norm * model.encoder.entity[source] @ torch.block_diag(*layer.blocks[relation])
+        out = out + torch.nn.functional.one_hot(target, N).unsqueeze(1) * message
+    torch.testing.assert_close(model.encode(graph).entity, out.tanh())
+
+
+@pytest.mark.parametrize("self_loop", [True, False])
+def test_wgcn_is_its_formula(graph, self_loop):
+    model = model_of("wgcn", "distmult", 1, N, R, self_loop=self_loop)
+    layer = model.encoder.layers[0]
+    mapped = model.encoder.entity @ layer.linear
+    out = mapped.clone() if self_loop else torch.zeros_like(mapped)
+    for source, target, relation, _ in edges(graph):
+        alpha = layer.relation_weight[relation] + layer.relation_weight[(relation + R) % (2 * R)]
+        out = out + torch.nn.functional.one_hot(target, N).unsqueeze(1) * (alpha * mapped[source])
+    torch.testing.assert_close(model.encode(graph).entity, layer.norm(out).tanh())
+
+
+@pytest.mark.parametrize("composition", ["mult", "sub", "corr"])
+def test_compgcn_is_its_formula(graph, composition):
+    model = model_of("compgcn", "distmult", 1, N, R, composition=composition, layer_bias=True)
+    layer, entity, relations = model.encoder.layers[0], model.encoder.entity, model.encoder.relation
+    out = compose(entity, layer.self_relation.expand_as(entity), composition) @ layer.self_loop
+    for source, target, relation, norm in edges(graph):
+        way = layer.direction[int(relation >= R)]
+        message = norm * compose(entity[source], relations[relation], composition) @ way
+        out = out + torch.nn.functional.one_hot(target, N).unsqueeze(1) * message
+    found = model.encode(graph)
+    torch.testing.assert_close(found.entity, layer.norm(out / 3 + layer.bias).tanh())
+    torch.testing.assert_close(found.relation, relations @ layer.relation_map)
+
+
+def test_circular_correlation_is_its_sum():
+    a, b = torch.randn(2, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    expected = torch.stack([sum(a[i] * b[(i + k) % 5] for i in range(5)) for k in range(5)])
+    torch.testing.assert_close(compose(a, b, "corr"), expected)
+
+
+def test_decoders_are_their_formulas(graph):
+    head, relation, tail = 1, 3, 4
+    triple = torch.tensor([[head, relation, tail]])
+    transe = model_of("wgcn", "transe", 1, N, R, margin=7.0)
+    seen = transe.encode(graph)
+    distance = (seen.entity[head] + seen.relation[relation] - seen.entity[tail]).abs().sum()
+    torch.testing.assert_close(transe.score(seen, triple)[0], 7.0 - distance)
+    distmult = model_of("wgcn", "distmult", 1, N, R)
+    seen = distmult.encode(graph)
+    product = (seen.entity[head] * seen.relation[relation] * seen.entity[tail]).sum() + distmult.bias[tail]
+    torch.testing.assert_close(distmult.score(seen, triple)[0], product)
+
+
+def test_conve_reads_head_above_relation_and_scores_each_triple_by_itself(graph):
+    model = model_of("wgcn", "conve", 1, N, R)
+    seen = model.encode(graph)
+    rows, columns = model.decoder.image
+    image = torch.cat([seen.entity[1].view(rows, columns), seen.relation[3].view(rows, columns)])
+    query = model.decoder.project(model.decoder.convolve(image[None, None]).flatten(1))
+    expected = (query @ seen.entity.t()).squeeze(0) + model.bias
+    torch.testing.assert_close(model.score_tails(seen, torch.tensor([1]), torch.tensor([3]))[0], expected)
+
+
+def test_images_are_as_square_as_they_can_be():
+    assert [squarest_image(width) for width in (128, 200, 100, 7, 1)] == [(8, 16), (10, 20), (10, 10), (1, 7), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"encoder": "gat"},
+        {"decoder": "rotate"},
+        {"widths": (8,)},
+        {"widths": (8, 0)},
+        {"encoder": "rgcn", "widths": (9, 10), "blocks": 5},
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_refused(wrong):
+    with pytest.raises(SettingsError):
+        ModelSettings(**wrong)
+
+
+def test_an_image_that_does_not_hold_the_vector_is_refused():
+    with pytest.raises(SettingsError, match="image"):
+        build_model(ModelSettings(decoder="conve", widths=(8, 8), image=(3, 3)), N, R)

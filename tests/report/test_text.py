@@ -1,0 +1,104 @@
+"""The terminal: readable at 80 columns without colour, whatever the names are."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from powerlink.explanation import Explanation, Outcome, Query, Status
+from powerlink.report.text import print_explanations, render_summary, render_text
+
+
+def shown(*explanations: Explanation, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    print_explanations(console, explanations)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_a_full_card(france: Explanation) -> None:
+    text = shown(france)
+    assert text.startswith("France ─located_in→ Europe\nscore 7.31 (probability 99.93 %), rank 1 among tails\n")
+    for line in (
+        "France ─in_region→ Western Europe ─part_of→ Europe",
+        "without it: score 7.31 → 5.02 (−2.29), rank 1 → 3",
+        "France ←borders─ Germany ┄in_region→ Western Europe ─part_of→ Europe",
+        "hop 2: not seen by the model",
+        "France ─member_of→ European Union ←has_organisation─ Europe",
+        "rank 1 → 2.5",
+        "proposed by gradient",
+        "without all of these: score 7.31 → 1.02 (−6.29), rank 1 → 412",
+        "with only these:      score 7.31 → 7.01 (−0.30), rank 1 → 1",
+        "57 candidate paths judged on the model",
+    ):
+        assert line in text
+    assert "explained" not in text
+
+
+def test_a_status_is_a_sentence(no_path: Explanation) -> None:
+    text = shown(no_path)
+    assert "rank 532 among heads" in text
+    assert "No path: no path of the allowed lengths connects head and tail." in text
+    assert "judged" not in text
+
+
+@pytest.mark.parametrize("status", Status)
+def test_every_status_can_be_shown_bare(status: Status) -> None:
+    explanation = Explanation(Query("A", "r", "B"), status, None, None)
+    meaning = "" if status is Status.EXPLAINED else status.meaning.split()[0]
+    assert meaning in shown(explanation)
+
+
+def test_what_was_not_measured_is_left_out(france: Explanation) -> None:
+    bare = replace(france, rank=None, without_all=Outcome(1.0, None), only_these=None)
+    text = shown(bare)
+    assert "rank" not in text.replace("rank 1 → 3", "")
+    assert "with only these" not in text
+    assert "without it" not in shown(replace(france, score=None))
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_hostile_names_stay_inside_their_lines(hostile: Explanation, width: int) -> None:
+    text = shown(hostile, width=width)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066\u2067]", text)
+    assert all(cell_len(line) <= width for line in text.splitlines())
+    assert text.count("\u2068") == text.count("\u2069")
+
+
+def test_markup_in_names_is_only_text() -> None:
+    name = "[bold red]x[/] [link=file:///x]y[/link] :smile:"
+    explanation = Explanation(Query(name, name, name), Status.NO_PATH, 1.0, 1.0)
+    assert shown(explanation, width=300).startswith(f"{name} ─{name}→ {name}\n")
+    coloured = Console(file=io.StringIO(), width=300, force_terminal=True, color_system="truecolor")
+    coloured.print(render_text(explanation))
+    assert name in coloured.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_terminal_without_unicode(france: Explanation) -> None:
+    raw = io.BytesIO()
+    explanation = replace(france, query=Query("Zürich", "located_in", "Europe"))
+    console = Console(file=io.TextIOWrapper(raw, encoding="ascii"), width=80)
+    print_explanations(console, [explanation])
+    console.file.flush()
+    text = raw.getvalue().decode("ascii")
+    assert "Z\\xfcrich -located_in> Europe" in text
+    assert "score 7.31 > 5.02 (-2.29)" in text
+
+
+def test_the_summary_counts_and_explains(france: Explanation, no_path: Explanation) -> None:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(render_summary([france, france, no_path]))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.startswith("3 queries\n")
+    assert re.search(r"2 +explained +paths were found and proven on the model", text)
+    assert re.search(r"1 +no path +no path of the allowed lengths", text)
+    assert "not finite" not in text
+    console.print(render_summary([]))
+
+
+def test_no_colour_when_not_a_terminal(france: Explanation) -> None:
+    assert "\x1b" not in shown(france)

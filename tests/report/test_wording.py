@@ -1,0 +1,80 @@
+"""Names are harmless, and numbers show the digits that matter."""
+
+from __future__ import annotations
+
+import pytest
+
+from powerlink.explanation import Query, Status
+from powerlink.report import wording
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("France", "France"),
+        ("a\nb\tc", "a\\nb\\tc"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("\u202eabc", "\\u202eabc"),
+        ("\u2067abc\u2069", "\\u2067abc\\u2069"),
+        ("\u2028\x85", "\\u2028\\x85"),
+        ("\ud800", "\\ud800"),
+        ("👩‍👧", "👩‍👧"),
+        ("می‌خواهم", "می‌خواهم"),
+        ("", '""'),
+        (" ", '" "'),
+    ],
+)
+def test_names_are_harmless(name: str, shown: str) -> None:
+    assert wording.harmless(name) == shown
+
+
+def test_only_right_to_left_names_are_isolated() -> None:
+    assert wording.isolated("Zürich") == "Zürich"
+    assert wording.isolated("שלום") == "\u2068שלום\u2069"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (7.31, 5.02, ("7.31", "5.02", "−2.29")),
+        (1.0, 1.0, ("1.00", "1.00", "±0.00")),
+        (1.0, 1.5, ("1.00", "1.50", "+0.50")),
+        (-3.25, -3.2541, ("−3.2500", "−3.2541", "−0.0041")),
+        (2.0, 1.9999999999, ("2.000000", "2.000000", "−1e−10")),
+        (0.001, -0.001, ("0.0010", "−0.0010", "−0.0020")),
+        (1e9, 1.0, ("1e+09", "1.00", "−1e+09")),
+    ],
+)
+def test_changes(before: float, after: float, words: tuple[str, str, str]) -> None:
+    change = wording.change(before, after)
+    assert (change.before, change.after, change.difference) == words
+
+
+@pytest.mark.parametrize(
+    ("logit", "words"),
+    [
+        (0.0, "50.0 %"),
+        (7.31, "99.93 %"),
+        (-1.2, "23.1 %"),
+        (800.0, "> 99.99 %"),
+        (-800.0, "< 0.01 %"),
+        (-6.0, "0.25 %"),
+    ],
+)
+def test_probabilities(logit: float, words: str) -> None:
+    assert wording.probability(logit) == words
+
+
+def test_ranks_and_counts() -> None:
+    assert [wording.rank(rank) for rank in (1.0, 2.5, 14541.0)] == ["1", "2.5", "14,541"]
+    assert wording.counted(1, "path") == "1 path"
+    assert wording.counted(1200, "path") == "1,200 paths"
+    assert wording.number(-0.001) == "0.00"
+    assert wording.ranked(Query("h", "r", "t", inverse=True)) == "among heads"
+
+
+def test_statuses_with_paths() -> None:
+    assert [status for status in Status if wording.is_explained(status)] == [
+        Status.EXPLAINED,
+        Status.EXPLAINED_WITHOUT_PATH_TERM,
+    ]
