@@ -78,9 +78,9 @@ def model_of(
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:
-                parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+                parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
             else:
-                parameter *= 2
+                parameter.mul_(2)
         for module in model.modules():
             if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
                 shape = module.running_mean.shape

@@ -30,7 +30,7 @@ class Status(StrEnum):
 _MEANINGS = {
     Status.EXPLAINED: "paths were found and proven on the model",
     Status.EXPLAINED_WITHOUT_PATH_TERM: (
-        "paths were found and proven, but no walk was short enough for the path term, so the mask was learned without it"
+        "paths were found and proven, but no walk was short enough for the path term: the mask was learned without it"
     ),
     Status.NO_EFFECT: "paths connect head and tail, but removing any of them does not lower the model's score",
     Status.NO_PATH: "no path of the allowed lengths connects head and tail",
@@ -93,7 +93,7 @@ class ExplainedPath:
 
 @dataclass(frozen=True)
 class PaperMetrics:
-    """The paper's own protocol for one query (see docs/method.md): soft masks, and ranks inside the computation graph."""
+    """One query in the paper's own protocol (see docs/method.md): soft masks, ranks inside the computation graph."""
 
     fidelity_plus: float
     fidelity_minus: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -104,8 +104,12 @@ def _path(graph: KnowledgeGraph, findings: Findings, q: int, place: int, index: 
     candidates, each = findings.candidates, findings.verdict.without_each
     edges = [edge for edge in candidates.paths.edges[index].tolist() if edge >= 0]
     seen = findings.verdict.visible[q, place].tolist()
+    facts = [_fact(graph, findings.graph, edge, seen[hop]) for hop, edge in enumerate(edges)]
+    if int(findings.graph.queries[q, 1]) >= graph.num_relations:
+        # asked through the inverse, the search ran from the fact's tail; people read from its head
+        facts = [replace(fact, inverse=not fact.inverse) for fact in reversed(facts)]
     return ExplainedPath(
-        facts=tuple(_fact(graph, findings.graph, edge, seen[hop]) for hop, edge in enumerate(edges)),
+        facts=tuple(facts),
         score=findings.scores[edges].double().prod().item(),
         cost=candidates.paths.cost[index].item(),
         score_without=each.score[q, place].item(),

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from builders import edges_without, messages_of, model_of, random_rows, settings_of, triple_tensor
 from torch import nn
 
+from builders import edges_without, messages_of, model_of, random_rows, settings_of, triple_tensor
 from powerlink.graphs.computation_graph import extract
 from powerlink.models.link_model import DECODERS, ENCODERS, build_model
 from powerlink.models.protocol import LinkModel

@@ -6,8 +6,8 @@ import math
 
 import pytest
 import torch
-from builders import computation_graph, model_of, random_rows
 
+from builders import computation_graph, model_of, random_rows
 from powerlink.errors import SettingsError
 from powerlink.explainers.learned.learner import learn_mask
 from powerlink.explainers.learned.masks import TripletScorer

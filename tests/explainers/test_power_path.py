@@ -6,10 +6,10 @@ import math
 
 import pytest
 import torch
-from builders import computation_graph, fact_lists
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import computation_graph, fact_lists
 from powerlink.explainers.learned.path_terms import PowerPath
 
 N, R = 5, 2
@@ -49,9 +49,7 @@ def drawn_logits(graph, seed):
 
 
 @settings(max_examples=60)
-@given(
-    fact_lists(N, R, 8), QUERIES, st.integers(2, 4), st.integers(1, 2), st.integers(0, 10**6), st.booleans()
-)
+@given(fact_lists(N, R, 8), QUERIES, st.integers(2, 4), st.integers(1, 2), st.integers(0, 10**6), st.booleans())
 def test_the_on_path_probability_equals_an_enumeration_of_walks(rows, queries, longest, shortest, seed, pruned):
     graph = computation_graph(rows, N, R, queries, 2)
     if pruned:
@@ -100,7 +98,7 @@ def test_the_gradient_of_the_path_term_is_right():
     term = PowerPath(graph, 3, 1)
     assert term.active.tolist() == [False, True, False, True]
     logits = drawn_logits(graph, 0).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: term(x), (logits,))
+    assert torch.autograd.gradcheck(term, (logits,))
 
 
 def test_queries_without_a_walk_have_no_loss_and_no_gradient_and_do_not_disturb_the_others():

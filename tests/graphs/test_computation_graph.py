@@ -3,10 +3,10 @@ from __future__ import annotations
 import networkx as nx
 import pytest
 import torch
-from builders import edge_rows, edges_of_fact, fact_lists, messages_of, random_rows, triple_tensor, undirected
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import edge_rows, edges_of_fact, fact_lists, messages_of, random_rows, triple_tensor, undirected
 from powerlink.graphs.computation_graph import edge_bounds, extract, target_edges
 
 N, R = 9, 3
@@ -118,7 +118,7 @@ def test_the_same_query_twice_in_a_batch_gets_two_graphs():
     graph = extract(messages_of(rows, 6, 2), triple_tensor([(0, 0, 1), (0, 0, 1)]), 2)
     first, second = parts(graph)
     assert first == second
-    assert not graph.head[0] == graph.head[1]
+    assert graph.head[0] != graph.head[1]
 
 
 def test_kept_edges_keep_their_place_and_spread_values_back():

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import torch
-from builders import computation_graph, random_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powerlink.graphs.edges import expand_rows, find_sorted, row_pointer
+from builders import computation_graph, random_rows
+from powerlink.graphs.edges import expand_rows, find_sorted
+from powerlink.graphs.incidence import row_pointer
 
 
 @given(st.lists(st.integers(0, 6)), st.lists(st.integers(0, 6)))

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from builders import edge_rows, fact_lists, knowledge_graph, triple_tensor
 from hypothesis import given
 
+from builders import edge_rows, fact_lists, knowledge_graph, triple_tensor
 from powerlink.graphs.message_graph import MessageGraph, inverse_relation
 
 N, R = 6, 3

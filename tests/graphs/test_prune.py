@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import networkx as nx
 import torch
-from builders import computation_graph, edge_rows, fact_lists
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import computation_graph, edge_rows, fact_lists
 from powerlink.graphs.prune import connected, k_core, prune
 
 N, R = 10, 2

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders import computation_graph, edges_without, messages_of, model_of, random_rows
 
+from builders import computation_graph, edges_without, messages_of, model_of, random_rows
 from powerlink.graphs.what_if import Removals, changed_nodes, what_if
 from powerlink.verify.counterfactual import edges_of_facts, scores_without
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import torch
-from builders import fact_lists, messages_of
 from hypothesis import given
 
+from builders import fact_lists, messages_of
 from powerlink.graphs.edges import EdgeSlice
 from powerlink.kernels.relation_blocks import block_messages
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders import messages_of, model_of, random_rows
 
+from builders import messages_of, model_of, random_rows
 from powerlink.errors import SettingsError
 from powerlink.models.decoders.conve import squarest_image
 from powerlink.models.encoders.compgcn import compose

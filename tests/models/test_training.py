@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders import knowledge_graph, random_rows, settings_of
 
+from builders import knowledge_graph, random_rows, settings_of
 from powerlink.errors import ModelError
 from powerlink.models.link_model import build_model
 from powerlink.models.training import Trainer, TrainingSettings

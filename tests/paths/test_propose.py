@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from builders import computation_graph, edge_rows, random_rows
 
+from builders import computation_graph, edge_rows, random_rows
 from powerlink.paths.propose import edge_cost, pool, propose
 from powerlink.paths.search import PathBatch
 

@@ -8,7 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import Edges, expand_rows, find_sorted, row_pointer
+from powerlink.graphs.edges import Edges, expand_rows, find_sorted
+from powerlink.graphs.incidence import row_pointer
 from powerlink.graphs.message_graph import MessageGraph, inverse_relation
 
 

@@ -8,29 +8,67 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from powerlink.graphs.incidence import Incidence, row_pointer
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class EdgeSlice:
-    """The edges one layer needs. `index` places them in the graph; None means all, in order."""
+    """The edges one layer needs, arranged for summing their messages; arranged once, whatever the weights.
 
-    index: Tensor | None
-    source: Tensor
-    target: Tensor
-    relation: Tensor
-    norm: Tensor
+    A message depends on its source and its relation but not on its target, so there are fewer distinct messages, the
+    (relation, source) pairs, than edges.
+    """
+
+    index: Tensor | None  # (E,) place in the graph; None means all edges, in order
+    source: Tensor  # (E,)
+    target: Tensor  # (E,)
+    relation: Tensor  # (E,)
+    norm: Tensor  # (E,)
+    num_nodes: int
+    num_relations: int
 
     @cached_property
-    def by_relation(self) -> tuple[Tensor, tuple[int, ...], Tensor]:
-        """The edges grouped by relation: their order, how many each present relation has, and which those are."""
-        order = self.relation.argsort(stable=True)
-        present, sizes = self.relation[order].unique_consecutive(return_counts=True)
-        return order, tuple(sizes.tolist()), present
+    def _pairs(self) -> tuple[Tensor, Tensor]:
+        pairs, of_edge = (self.relation * self.num_nodes + self.source).unique(return_inverse=True)
+        return pairs, of_edge
 
-    def weights(self, edge_weight: Tensor | None) -> Tensor | None:
-        """Cut a weight per edge of the graph down to these edges."""
-        if edge_weight is None or self.index is None:
-            return edge_weight
-        return edge_weight.index_select(0, self.index)
+    @cached_property
+    def pair_source(self) -> Tensor:
+        """The source of each pair: (P,)."""
+        return self._pairs[0] % self.num_nodes
+
+    @cached_property
+    def pair_relation(self) -> Tensor:
+        """The relation of each pair, ascending: (P,)."""
+        return self._pairs[0] // self.num_nodes
+
+    @cached_property
+    def pairs_per_relation(self) -> tuple[Tensor, tuple[int, ...]]:
+        """The relations that occur, and how many pairs each has."""
+        present, counts = self.pair_relation.unique_consecutive(return_counts=True)
+        return present, tuple(counts.tolist())
+
+    @cached_property
+    def nodes_to_targets(self) -> Incidence:
+        """Messages are the source nodes themselves."""
+        return Incidence.of(self.target, self.source, self.num_nodes, self.num_nodes)
+
+    @cached_property
+    def pairs_to_targets(self) -> Incidence:
+        """Messages are (relation, source) pairs."""
+        return Incidence.of(self.target, self._pairs[1], self.num_nodes, self._pairs[0].numel())
+
+    @cached_property
+    def pairs_to_targets_by_direction(self) -> Incidence:
+        """Messages are pairs; facts are added up in row 2·target and inverses in row 2·target + 1."""
+        rows = self.target * 2 + (self.relation >= self.num_relations)
+        return Incidence.of(rows, self._pairs[1], 2 * self.num_nodes, self._pairs[0].numel())
+
+    def weights(self, edge_weight: Tensor | None) -> Tensor:
+        """Cut a weight per edge of the graph down to these edges; without one, every edge weighs 1."""
+        if edge_weight is None:
+            return torch.ones_like(self.norm)
+        return edge_weight if self.index is None else edge_weight.index_select(0, self.index)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,19 +115,15 @@ class Edges:
         if self.level is None:
             remaining = 0  # every layer needs everything: one slice serves them all
         if remaining not in self._slices:
-            if self.level is None:
-                part = EdgeSlice(None, self.source, self.target, self.relation, self.norm)
-            else:
-                index = (self.level[self.target] <= remaining).nonzero().squeeze(1)
-                part = EdgeSlice(index, self.source[index], self.target[index], self.relation[index], self.norm[index])
-            self._slices[remaining] = part
+            index = None if self.level is None else (self.level[self.target] <= remaining).nonzero().squeeze(1)
+            columns = {"source": self.source, "target": self.target, "relation": self.relation, "norm": self.norm}
+            self._slices[remaining] = EdgeSlice(
+                index=index,
+                num_nodes=self.num_nodes,
+                num_relations=self.num_relations,
+                **(columns if index is None else {name: column[index] for name, column in columns.items()}),
+            )
         return self._slices[remaining]
-
-
-def row_pointer(sorted_index: Tensor, size: int) -> Tensor:
-    """Return where each value 0 … size−1 begins in a sorted index: (size + 1,)."""
-    counts = torch.bincount(sorted_index, minlength=size)
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 def expand_rows(row: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ class Candidates:
 
 
 def edge_cost(scores: Tensor, how: Cost) -> Tensor:
-    """Turn scores in (0, 1] into positive costs, float64: 1/score, or −log score (then the best product is cheapest)."""
+    """Turn scores in (0, 1] into positive costs, float64: 1/score, or −log score (the best product is cheapest)."""
     scores = scores.double()
     if how == "inverse":
         return scores.reciprocal()

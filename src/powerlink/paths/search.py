@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import expand_rows, row_pointer
+from powerlink.graphs.edges import expand_rows
+from powerlink.graphs.incidence import row_pointer
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges, EdgeSlice
-from powerlink.kernels.segments import gather, segment_sum
+from powerlink.kernels.message_sum import message_sum
+from powerlink.kernels.segments import gather
 
 Composition = Literal["mult", "sub", "corr"]
 
@@ -36,7 +37,6 @@ class CompGCNLayer(nn.Module):
         self, width_in: int, width_out: int, num_relations: int, composition: Composition, dropout: float, bias: bool
     ) -> None:
         super().__init__()
-        self.num_relations = num_relations
         self.composition = composition
         self.direction = nn.Parameter(torch.empty(2, width_in, width_out))  # facts, inverses
         self.self_loop = nn.Parameter(torch.empty(width_in, width_out))
@@ -49,15 +49,14 @@ class CompGCNLayer(nn.Module):
             nn.init.xavier_normal_(weight)
 
     def forward(
-        self, nodes: Tensor, relations: Tensor, edges: EdgeSlice, weight: Tensor | None
+        self, nodes: Tensor, relations: Tensor, edges: EdgeSlice, edge_weight: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Pass messages once: nodes (n, in), relations (2R, in) → (n, out), (2R, out)."""
         count, width = nodes.shape
-        scale = edges.norm if weight is None else edges.norm * weight
-        messages = compose(gather(nodes, edges.source), gather(relations, edges.relation), self.composition)
-        # Sum first and map afterwards: the map is linear, and there are fewer nodes than edges.
-        slot = edges.target * 2 + (edges.relation >= self.num_relations)
-        received = segment_sum(messages * scale.unsqueeze(1), slot, 2 * count)  # (2n, in)
+        messages = compose(gather(nodes, edges.pair_source), gather(relations, edges.pair_relation), self.composition)
+        # Sum first and map afterwards: the map is linear, and there are fewer nodes than messages.
+        weight = edges.norm * edges.weights(edge_weight)
+        received = message_sum(messages, weight, edges.pairs_to_targets_by_direction)  # (2n, in)
         mapped = received.view(count, 2 * width) @ self.direction.reshape(2 * width, -1)
         own = compose(nodes, self.self_relation.expand_as(nodes), self.composition) @ self.self_loop
         out = (self.dropout(mapped) + own) / 3
@@ -93,5 +92,5 @@ class CompGCN(nn.Module):
         nodes, relations = self.entity.index_select(0, graph.entity), self.relation
         for depth, layer in enumerate(self.layers, start=1):
             edges = graph.layer(len(self.layers) - depth)
-            nodes, relations = layer(nodes, relations, edges, edges.weights(edge_weight))
+            nodes, relations = layer(nodes, relations, edges, edge_weight)
         return nodes, relations

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges, EdgeSlice
+from powerlink.kernels.message_sum import message_sum
 from powerlink.kernels.relation_blocks import block_messages
-from powerlink.kernels.segments import segment_sum
 
 
 class RGCNLayer(nn.Module):
@@ -29,11 +29,10 @@ class RGCNLayer(nn.Module):
         nn.init.uniform_(self.blocks, -bound, bound)
         nn.init.xavier_uniform_(self.self_loop)
 
-    def forward(self, nodes: Tensor, edges: EdgeSlice, weight: Tensor | None) -> Tensor:
+    def forward(self, nodes: Tensor, edges: EdgeSlice, edge_weight: Tensor | None) -> Tensor:
         """Pass messages once: nodes (n, in) → (n, out)."""
-        scale = edges.norm if weight is None else edges.norm * weight
-        messages = block_messages(nodes, self.blocks, edges) * scale.unsqueeze(1)  # (E, out)
-        received = segment_sum(messages, edges.target, nodes.size(0))
+        messages = block_messages(nodes, self.blocks, edges)  # (P, out)
+        received = message_sum(messages, edges.norm * edges.weights(edge_weight), edges.pairs_to_targets)
         out: Tensor = torch.tanh(self.dropout(received) + nodes @ self.self_loop + self.bias)
         return out
 
@@ -56,5 +55,5 @@ class RGCN(nn.Module):
         nodes = self.entity.index_select(0, graph.entity)
         for depth, layer in enumerate(self.layers, start=1):
             edges = graph.layer(len(self.layers) - depth)
-            nodes = layer(nodes, edges, edges.weights(edge_weight))
+            nodes = layer(nodes, edges, edge_weight)
         return nodes, self.relation

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges, EdgeSlice
 from powerlink.graphs.message_graph import inverse_relation
-from powerlink.kernels.segments import gather, segment_sum
+from powerlink.kernels.message_sum import message_sum
+from powerlink.kernels.segments import gather
 
 
 class WGCNLayer(nn.Module):
@@ -23,15 +24,13 @@ class WGCNLayer(nn.Module):
         self.self_loop = self_loop
         nn.init.xavier_uniform_(self.linear)
 
-    def forward(self, nodes: Tensor, edges: EdgeSlice, weight: Tensor | None) -> Tensor:
+    def forward(self, nodes: Tensor, edges: EdgeSlice, edge_weight: Tensor | None) -> Tensor:
         """Pass messages once: nodes (n, in) → (n, out)."""
         relations = torch.arange(self.relation_weight.numel(), device=nodes.device)
         twin = inverse_relation(relations, relations.numel() // 2)
         scale = gather(self.relation_weight + self.relation_weight[twin], edges.relation)
-        if weight is not None:
-            scale = scale * weight
         mapped = nodes @ self.linear
-        received = segment_sum(gather(mapped, edges.source) * scale.unsqueeze(1), edges.target, nodes.size(0))
+        received = message_sum(mapped, scale * edges.weights(edge_weight), edges.nodes_to_targets)
         if self.self_loop:
             received = received + mapped
         out: Tensor = torch.tanh(self.norm(received))
@@ -57,7 +56,7 @@ class WGCN(nn.Module):
         nodes = self.entity.index_select(0, graph.entity)
         for depth, layer in enumerate(self.layers, start=1):
             edges = graph.layer(len(self.layers) - depth)
-            nodes = layer(nodes, edges, edges.weights(edge_weight))
+            nodes = layer(nodes, edges, edge_weight)
             if depth < len(self.layers):
                 nodes = self.dropout(nodes)
         return nodes, self.relation
