@@ -15,7 +15,7 @@ def drawn(*shape, seed=0):
 def naive(nodes, blocks, edges: EdgeSlice):
     rows = [
         nodes[source] @ torch.block_diag(*blocks[relation])
-        for source, relation in zip(edges.source, edges.relation, strict=True)
+        for source, relation in zip(edges.pair_source, edges.pair_relation, strict=True)
     ]
     return torch.stack(rows) if rows else nodes.new_zeros(0, blocks.size(1) * blocks.size(3))
 

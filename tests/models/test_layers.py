@@ -111,3 +111,20 @@ def test_settings_that_cannot_be_are_refused(wrong):
 def test_an_image_that_does_not_hold_the_vector_is_refused():
     with pytest.raises(SettingsError, match="image"):
         build_model(ModelSettings(decoder="conve", widths=(8, 8), image=(3, 3)), N, R)
+
+
+def test_conve_convolves_once_per_head_and_relation_however_many_tails_are_asked_about(graph, monkeypatch):
+    model = model_of("wgcn", "conve", 1, N, R)
+    seen = model.encode(graph)
+    triples = torch.tensor([(head, relation, tail) for head in (0, 3) for relation in (1, 2) for tail in range(N)])
+    triples = triples[torch.randperm(len(triples), generator=torch.Generator().manual_seed(0))]
+    expected = torch.stack([model.score(seen, triple.unsqueeze(0)).squeeze(0) for triple in triples])
+    convolved, plain = [], model.decoder.query
+
+    def counted(head, relation):
+        convolved.append(len(head))
+        return plain(head, relation)
+
+    monkeypatch.setattr(model.decoder, "query", counted)
+    torch.testing.assert_close(model.score(seen, triples), expected)
+    assert sum(convolved) == 4

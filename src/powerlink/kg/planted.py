@@ -29,22 +29,21 @@ class Rule:
 class PlantedSettings:
     """How large a planted graph is, and how much in it misleads."""
 
-    entities: int = 150
-    goals: int = 3  # relations that follow from rules
+    entities: int = 120
+    goals: int = 2  # relations that follow from rules
     rules: int = 2  # per goal; their lengths take turns
     lengths: tuple[int, ...] = (2, 3)
     steps: int = 6  # relations that rules are made of
-    noises: int = 3  # relations that mean nothing
-    instances: int = 12  # of each rule, planted on purpose; more arise by chance
-    decoys: int = 6  # false paths from head to tail beside each planted instance
+    noises: int = 4  # relations that mean nothing
+    instances: int = 8  # of each rule, planted on purpose: the queries; more arise by chance
+    decoys: int = 4  # false paths from head to tail beside each planted instance
     decoy_lengths: tuple[int, ...] = (2, 3)
     parallels: int = 2  # facts of other relations beside each hop of a planted instance
-    scattered: int = 150  # facts between random entities, of noise and step relations
+    scattered: int = 60  # facts between random entities, of noise and step relations
     hubs: int = 2
-    hub_facts: int = 45  # of each hub
+    hub_facts: int = 40  # of each hub
     inverse_share: float = 0.3  # of a body's hops
-    train_share: float = 0.1  # of the facts that follow from rules
-    valid_share: float = 0.2
+    train_share: float = 0.2  # of the goal facts that arise by chance; the others are for validation
 
     def __post_init__(self) -> None:
         if min(self.entities, self.goals, self.rules, self.steps, self.noises, self.instances) < 1:
@@ -58,10 +57,8 @@ class PlantedSettings:
         longest = max(self.lengths + self.decoy_lengths)
         if self.entities - self.hubs <= max(longest, self.hub_facts):
             raise SettingsError(f"{self.entities} entities are too few for these hubs and rules")
-        if not (0 <= self.inverse_share <= 1 and self.train_share >= 0 and self.valid_share >= 0):
-            raise SettingsError("shares must lie between 0 and 1")
-        if self.train_share + self.valid_share >= 1:
-            raise SettingsError("train_share and valid_share must leave something to test")
+        if not (0 <= self.inverse_share <= 1 and 0 <= self.train_share <= 1):
+            raise SettingsError("inverse_share and train_share must lie between 0 and 1")
 
     @property
     def relations(self) -> int:
@@ -83,34 +80,37 @@ class Planted:
 
 
 def plant(seed: int, settings: PlantedSettings | None = None) -> Planted:
-    """Grow a graph in which every goal fact follows from a rule, and everything that follows is a fact."""
+    """Grow a graph in which every goal fact follows from a rule, and everything that follows is a fact.
+
+    Goal facts planted on purpose, with decoys and parallels beside them, are for testing; those that arise by chance
+    are for training and validation.
+    """
     settings = settings or PlantedSettings()
     rng = np.random.default_rng(seed)
     rules = _draw_rules(settings, rng)
     facts: dict[Step, None] = {}  # a set that keeps its order, so that the seed decides everything
-    ends = []
+    planted: dict[Step, None] = {}
     for rule in rules:
         for _ in range(settings.instances):
             nodes = _distinct(settings, rng, len(rule.body) + 1)
             facts |= _facts_along(nodes, rule.body, settings.relations)
             facts |= _parallels(nodes, settings, rng)
-            ends.append((nodes[0], nodes[-1]))
-    for head, tail in ends:
+            planted[nodes[0], rule.relation, nodes[-1]] = None
+    for head, _, tail in planted:
         facts |= _decoys(head, tail, settings, rng)
     facts |= _scattered(settings, rng)
     facts |= _hubs(settings, rng)
 
-    goal_facts = _consequences(rules, facts, settings)
-    order = rng.permutation(len(goal_facts))
-    train, valid = (int(share * len(order)) for share in (settings.train_share, settings.valid_share))
-    known = _array(facts)
+    by_chance = _array([fact for fact in _consequences(rules, facts, settings) if fact not in planted])
+    by_chance = by_chance[rng.permutation(len(by_chance))]
+    to_train = int(settings.train_share * len(by_chance))
     graph = KnowledgeGraph(
         f"planted-{seed}",
         Names("entity", tuple(f"e{i:05d}" for i in range(settings.entities))),
         Names("relation", _relation_names(settings)),
-        np.concatenate([known, goal_facts[order[:train]]]),
-        goal_facts[order[train : train + valid]],
-        goal_facts[order[train + valid :]],
+        np.concatenate([_array(facts), by_chance[:to_train]]),
+        by_chance[to_train:].copy(),
+        _array(planted),
     )
     return Planted(graph, rules, settings)
 
@@ -210,17 +210,15 @@ def _distinct(settings: PlantedSettings, rng: np.random.Generator, count: int) -
     return drawn
 
 
-def _consequences(rules: Iterable[Rule], facts: Iterable[Step], settings: PlantedSettings) -> Triples:
-    """List every fact that follows from the rules, planted or by chance, once each: (n, 3)."""
+def _consequences(rules: Iterable[Rule], facts: Iterable[Step], settings: PlantedSettings) -> dict[Step, None]:
+    """Find every fact that follows from the rules, planted or by chance, once each."""
     neighbours = _neighbours(facts, settings.relations)
-    return _array(
-        {
-            (head, rule.relation, path[-1][2]): None
-            for rule in rules
-            for head in range(settings.entities)
-            for path in _walk(neighbours, head, rule.body)
-        }
-    )
+    return {
+        (head, rule.relation, path[-1][2]): None
+        for rule in rules
+        for head in range(settings.entities)
+        for path in _walk(neighbours, head, rule.body)
+    }
 
 
 def _neighbours(facts: Iterable[tuple[int, ...]], size: int) -> Neighbours:

@@ -19,16 +19,18 @@ from powerlink.models.protocol import Embeddings
 class RuleModel:
     """logit(h, r, t) = scale · Σ over rules of confidence · Σ over their walks h → t of Π edge weights + offset.
 
-    A node's vector is 1 + J blocks of N numbers: which entity it is, then for each of the J relations that have rules
-    how strongly every entity reaches it by them. The score of a triple is the product of one block of its head with
-    one of its tail. An inverse query (t, r⁻¹, h) has the score of the fact (h, r, t), read off the same walks.
+    Every entity has a code of N numbers, orthogonal to all others. A node's vector is 1 + J blocks: its entity's code, then
+    for each of the J relations that have rules the codes of the entities it is reached from, times how strongly. The score
+    of a triple is the product of one block of its head with one of its tail. An inverse query (t, r⁻¹, h) has the score of
+    the fact (h, r, t), read off the same walks.
     """
 
     rules: tuple[Rule, ...]
     num_entities: int  # N
     num_relations: int  # R
-    scale: float = 8.0
-    offset: float = -4.0
+    scale: float = 20.0
+    offset: float = -10.0
+    code_length: float = 0.1
     dtype: torch.dtype = torch.float32
 
     def __post_init__(self) -> None:
@@ -59,6 +61,25 @@ class RuleModel:
             blocks[goal + self.num_relations, 0] = block
         return blocks
 
+    @cached_property
+    def _codes(self) -> Tensor:
+        """The entities' codes, (N, N): orthogonal, dense and short.
+
+        One-hot codes would score alike, but a scorer learned on them by Adam moves each entity's own weights at full
+        speed however little that entity matters; vectors of trained models are dense, and so are these.
+        """
+        return self.code_length * torch.linalg.qr(self._draw(self.num_entities, self.num_entities)).Q.to(self.dtype)
+
+    @cached_property
+    def _relation_codes(self) -> Tensor:
+        """Fixed rows for what reads relations as vectors, (2R, (1 + J)·N): dense, and as long as the entities' codes."""
+        rows = self._draw(2 * self.num_relations, (1 + len(self.goals)) * self.num_entities)
+        return self.code_length * torch.nn.functional.normalize(rows).to(self.dtype)
+
+    @staticmethod
+    def _draw(rows: int, columns: int) -> Tensor:
+        return torch.randn(rows, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
     def encode(self, graph: Edges, edge_weight: Tensor | None = None) -> Embeddings:
         """Chain the rules over the graph, each hop multiplied by its edge's weight (num_edges,).
 
@@ -67,7 +88,7 @@ class RuleModel:
         """
         weight = graph.norm.new_ones(graph.num_edges) if edge_weight is None else edge_weight
         weight = weight.to(self.dtype)
-        identity = torch.nn.functional.one_hot(graph.entity, self.num_entities).to(self.dtype)  # (n, N)
+        identity = gather(self._codes.to(graph.device), graph.entity)  # (n, N)
         on = {hop: (graph.relation == hop).nonzero().squeeze(1) for rule in self.rules for hop in rule.body}
         blocks = dict.fromkeys(self.goals, torch.zeros_like(identity))
         for rule in self.rules:
@@ -78,8 +99,7 @@ class RuleModel:
                 reached = segment_sum(messages, graph.target[edge], graph.num_nodes)
             blocks[rule.relation] = blocks[rule.relation] + reached
         entity = torch.cat([identity, *blocks.values()], dim=1)
-        relation = torch.eye(2 * self.num_relations, entity.size(1), dtype=self.dtype, device=graph.device)
-        return Embeddings(entity, relation)
+        return Embeddings(entity, self._relation_codes.to(graph.device))
 
     def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:
         """Return the logits (n,) of triples (n, 3) of node, relation, node."""
@@ -102,4 +122,4 @@ class RuleModel:
         return self._logit(walks, (of_head + of_tail > 0).unsqueeze(1))
 
     def _logit(self, walks: Tensor, has_rule: Tensor) -> Tensor:
-        return self.scale * walks * has_rule + self.offset
+        return self.scale / self.code_length**2 * walks * has_rule + self.offset

@@ -1,0 +1,145 @@
+"""Do the shown paths carry the prediction? Joint drop of the logit, beside floors and beside exhaustive search.
+
+For each trained model, up to `--queries` test facts that it ranks first. Five paths of at most three hops are removed as
+facts; the figure is how far the model's logit falls. `exhaustive` chooses greedily among *all* such paths of the unpruned
+graph, on a sample; `share` is the default's drop over that.
+
+    python benchmarks/faithfulness.py --data-dir DIR --models DIR
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from powerlink import ExplainSettings, Gradient, ModelSettings, PowerLink, Random, Subject, TrainingSettings
+from powerlink import load_graph, rank, train
+from powerlink.graphs.computation_graph import extract
+from powerlink.models.checkpoint import versions
+from powerlink.models.subject import undisturbed
+from powerlink.paths.propose import propose
+from powerlink.run.explain_many import explain_many
+from powerlink.verify.selection import choose_by_proof
+from powerlink.verify.verdict import standing_of
+
+RESULTS = Path(__file__).parent / "results" / "faithfulness.json"
+MODELS = {
+    "rgcn-distmult": ModelSettings(encoder="rgcn", decoder="distmult", widths=(100, 100)),
+    "wgcn-distmult": ModelSettings(encoder="wgcn", decoder="distmult", widths=(100, 100, 100)),
+    "compgcn-distmult": ModelSettings(encoder="compgcn", decoder="distmult", widths=(100, 100, 100)),
+}
+TRAINING = TrainingSettings(epochs=200, lr=0.003)
+DEFAULT = ExplainSettings()
+ALONE = replace(DEFAULT, also_consider="none")
+MASK = replace(DEFAULT, select="mask")
+RUNS = {
+    "power-link, proof (default)": (PowerLink(), DEFAULT),
+    "random, proof": (Random(), ALONE),
+    "gradient, proof": (Gradient(), ALONE),
+    "power-link alone, proof": (PowerLink(), ALONE),
+    "power-link, mask (paper)": (PowerLink(), MASK),
+    "gradient, mask": (Gradient(), MASK),
+    "random, mask": (Random(), MASK),
+}
+
+
+def ranked_first(subject: Subject, count: int) -> torch.Tensor:
+    """Return the first `count` test facts whose tail the model ranks first."""
+    facts = torch.from_numpy(np.array(subject.graph.test))
+    with undisturbed(subject.model):
+        standing = standing_of(subject, facts)
+    return facts[standing.rank == 1][:count]
+
+
+def joint_drops(subject: Subject, queries: torch.Tensor, explainer: Any, settings: ExplainSettings) -> np.ndarray:
+    """Return how far each query's logit falls when all shown paths are removed; nothing shown is no fall."""
+    found = explain_many(subject, queries, explainer=explainer, settings=settings)
+    return np.array([e.score - e.without_all.score if e.without_all and e.score else 0.0 for e in found])
+
+
+@torch.no_grad()
+def exhaustive_drops(subject: Subject, queries: torch.Tensor, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Choose greedily among all paths; return the drops and which queries had at most `most` paths."""
+    drops, kept = [], []
+    with undisturbed(subject.model):
+        for place, query in enumerate(queries):
+            graph = extract(subject.messages, query.unsqueeze(0), subject.model.num_layers)
+            scores = torch.ones(graph.num_edges)
+            paths = propose(graph, scores, cost="inverse", count=most + 1, min_length=1, max_length=3)
+            if paths.count > most:
+                continue
+            drops.append(choose_by_proof(subject.model, graph, paths, DEFAULT.paths).drop.item())
+            kept.append(place)
+    return np.array(drops), np.array(kept, dtype=int)
+
+
+def measure(subject: Subject, queries: int, sample: int, most: int) -> dict[str, Any]:
+    """Measure one model."""
+    facts = ranked_first(subject, queries)
+    drops, seconds = {}, {}
+    for name, (explainer, settings) in RUNS.items():
+        start = time.perf_counter()
+        drops[name] = joint_drops(subject, facts, explainer, settings)
+        seconds[name] = (time.perf_counter() - start) / max(len(facts), 1)
+        print(f"    {name:32} {drops[name].mean():8.3f}   {seconds[name]:.2f} s a query", flush=True)
+    best, kept = exhaustive_drops(subject, facts[:sample], most)
+    ours = drops["power-link, proof (default)"]
+    result = {
+        "mrr": rank(subject).mrr,
+        "queries": len(facts),
+        "mean drop": {name: float(values.mean()) for name, values in drops.items()},
+        "seconds per query": seconds,
+        "above random by proof": float((ours > drops["random, proof"]).mean()),
+        "not below random by proof": float((ours >= drops["random, proof"] - 1e-5).mean()),
+        "paper order above random order": float((drops["power-link, mask (paper)"] > drops["random, mask"]).mean()),
+        "exhaustive": {
+            "queries": len(kept),
+            "mean drop": float(best.mean()) if len(best) else None,
+            "default on the same": float(ours[kept].mean()) if len(best) else None,
+            "share": float(ours[kept].sum() / best.sum()) if len(best) else None,
+        },
+    }
+    print(f"    exhaustive {result['exhaustive']}  above random {result['above random by proof']:.2f}", flush=True)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", default=["atlas", "umls"])
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--models", type=Path, default=Path("models/faithfulness"), help="where models are kept")
+    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--sample", type=int, default=20, help="queries searched exhaustively")
+    parser.add_argument("--most", type=int, default=20_000, help="paths an exhaustive search may judge")
+    parser.add_argument("--only", nargs="*", default=list(MODELS))
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    results: dict[str, Any] = {
+        "command": "python benchmarks/faithfulness.py",
+        "machine": f"{torch.get_num_threads()}-core CPU",
+        "date": date.today().isoformat(),
+        "versions": versions(),
+        "models": {},
+    }
+    for data in arguments.data:
+        graph = load_graph(data, data_dir=arguments.data_dir)
+        for name in arguments.only:
+            print(f"{data}, {name}", flush=True)
+            subject = train(graph, arguments.models / f"{data}-{name}", model=MODELS[name], training=TRAINING)
+            results["models"][f"{data} {name}"] = measure(
+                subject, arguments.queries, arguments.sample, arguments.most
+            )
+            arguments.out.parent.mkdir(parents=True, exist_ok=True)
+            arguments.out.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
