@@ -134,9 +134,7 @@ def main() -> None:
         for name in arguments.only:
             print(f"{data}, {name}", flush=True)
             subject = train(graph, arguments.models / f"{data}-{name}", model=MODELS[name], training=TRAINING)
-            results["models"][f"{data} {name}"] = measure(
-                subject, arguments.queries, arguments.sample, arguments.most
-            )
+            results["models"][f"{data} {name}"] = measure(subject, arguments.queries, arguments.sample, arguments.most)
             arguments.out.parent.mkdir(parents=True, exist_ok=True)
             arguments.out.write_text(json.dumps(results, indent=2) + "\n")
 

@@ -84,7 +84,7 @@ class ExplainedPath:
     """A path from head to tail, and what removing its facts does to the model."""
 
     facts: tuple[Fact, ...]
-    score: float  # the explainer's: product of its edge scores along the path, in (0, 1]
+    score: float  # the explainer's: product of its edge scores along the path; 0 where it had pruned an edge away
     cost: float  # what the path search minimised
     score_without: float  # the model's logit when only this path's facts are removed
     rank_without: float | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -14,11 +14,11 @@ from powerlink.explainers.floor import Gradient
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.protocol import Explainer, setting
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
-from powerlink.graphs.computation_graph import extract
+from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
 from powerlink.models.subject import Subject, undisturbed
 from powerlink.narrate import Findings, narrate, unexplained
-from powerlink.paths.propose import Cost, pool, propose
+from powerlink.paths.propose import Cost, has_path, pool, propose
 from powerlink.verify.counterfactual import Standing
 from powerlink.verify.selection import choose_by_proof, choose_in_order
 from powerlink.verify.verdict import judge, standing_of
@@ -41,7 +41,7 @@ class ExplainSettings:
     candidates: int = setting(40, "how many paths each explainer proposes")
     select: Select = setting("proof", "choose paths by their measured effect, or in the mask's own order (the paper)")
     also_consider: AlsoConsider = setting("gradient", "a second proposer of candidates, where proof selects")
-    cost: Cost = setting("inverse", "what a path search minimises: the sum of 1/score, or of −log score")
+    cost: Cost | None = setting(None, "what a path search minimises: the sum of 1/score, or of −log score")
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_length <= self.max_length:
@@ -52,6 +52,11 @@ class ExplainSettings:
             raise SettingsError(
                 f"paths must be at least 1, and candidates at least as many, not {self.paths} and {self.candidates}"
             )
+        for name, kind in (("select", Select), ("also_consider", AlsoConsider)):
+            if getattr(self, name) not in get_args(kind):
+                raise SettingsError(f"{name} must be {' or '.join(get_args(kind))}, not {getattr(self, name)!r}")
+        if self.cost is not None and self.cost not in get_args(Cost):
+            raise SettingsError(f"cost must be {' or '.join(get_args(Cost))}, not {self.cost!r}")
         for name, value, least in (("hops", self.hops, 1), ("hub_limit", self.hub_limit, 0), ("core", self.core, 0)):
             if value is not None and value < least:
                 raise SettingsError(f"{name} must be at least {least}, not {value}")
@@ -86,18 +91,16 @@ def _investigate(
 ) -> Findings:
     """Run stages 3 to 6 on queries that can be searched."""
     model = subject.model
-    graph = extract(subject.messages, queries, settings.hops or model.num_layers)
-    graph = prune(graph, hub_limit=settings.hub_limit or None, core=settings.core, max_length=settings.max_length)
-    graph = graph.with_features(subject.whole.entity, subject.whole.relation)
-
-    proposers: list[Explainer] = [explainer]
-    if settings.select == "proof" and settings.also_consider == "gradient" and explainer.name != Gradient.name:
-        proposers.append(Gradient())
-    scores = [proposer.score_edges(model, graph, seed) for proposer in proposers]
-    lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
-    candidates = pool(
-        [propose(graph, s.values, cost=settings.cost, count=settings.candidates, **lengths) for s in scores]
-    )
+    graph = _computation_graph(subject, queries, settings)
+    scores = explainer.score_edges(model, graph, seed)
+    wish = {"count": settings.candidates, "min_length": settings.min_length, "max_length": settings.max_length}
+    proposals = {explainer.name: propose(graph, scores.values, cost=settings.cost or explainer.cost, **wish)}
+    if settings.select == "proof" and settings.also_consider == "gradient":
+        # Proof will judge what it proposes, so it may look everywhere: pruning is for those who must learn a mask.
+        everything = graph.pruned_to(torch.ones_like(graph.kept))
+        slopes = Gradient().score_edges(model, everything, seed).values
+        proposals.setdefault(Gradient.name, propose(everything, slopes, cost=Gradient.cost, **wish))
+    candidates = pool(list(proposals.values()))
 
     if settings.select == "proof":
         chosen = choose_by_proof(model, graph, candidates.paths, settings.paths).index
@@ -109,9 +112,19 @@ def _investigate(
         if edges.numel()
         else (chosen.new_full((*chosen.shape, settings.max_length), -1))
     )
-    verdict = judge(subject, graph, scores[0].values, shown, TOPS)
-    names = [proposer.name for proposer in proposers]
-    return Findings(graph, scores[0].values, scores[0].path_term, candidates, chosen, verdict, names)
+    verdict = judge(subject, graph, scores.values, shown, TOPS)
+    return Findings(graph, scores.values, scores.path_term, candidates, chosen, verdict, list(proposals))
+
+
+def _computation_graph(subject: Subject, queries: Tensor, settings: ExplainSettings) -> ComputationGraph:
+    """Extract and prune; a query whose only paths pruning would cut keeps its whole graph."""
+    graph = extract(subject.messages, queries, settings.hops or subject.model.num_layers)
+    lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
+    pruned = prune(graph, hub_limit=settings.hub_limit or None, core=settings.core, max_length=settings.max_length)
+    if settings.min_length > 1:  # `prune` looks for any path short enough; here a direct edge is not one
+        lost = has_path(graph, **lengths) & ~has_path(pruned, **lengths)
+        pruned = pruned.pruned_to(pruned.kept | lost[graph.query_of_edge])
+    return pruned.with_features(subject.whole.entity, subject.whole.relation)
 
 
 def _told_at_once(

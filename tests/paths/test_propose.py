@@ -84,3 +84,17 @@ def test_pools_of_nothing_are_empty():
     assert pool([empty]).paths.count == 0
     assert pool([empty, empty]).paths.edges.shape == (0, 3)
     assert listed(pool([empty, batch((0, [1], 1.0))])) == [(0, (1,), 1.0, 1)]
+
+
+def test_of_parallel_edges_only_the_cheapest_is_proposed_and_the_first_among_equals():
+    graph = computation_graph([(0, 0, 2), (0, 1, 2), (0, 2, 2), (2, 0, 1), (2, 1, 1)], 3, 3, [(0, 0, 1)], 2)
+    scores = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(1)).clamp(min=0.05)
+    found = propose(graph, scores, cost="inverse", count=10, min_length=1, max_length=3)
+    assert found.count == 1
+    for edge in found.edges[0, :2].tolist():
+        rivals = (graph.source == graph.source[edge]) & (graph.target == graph.target[edge])
+        assert scores[edge] == scores[rivals].max()
+    level = propose(graph, torch.full_like(scores, 0.5), cost="log", count=10, min_length=1, max_length=3)
+    for edge in level.edges[0, :2].tolist():
+        rivals = (graph.source == graph.source[edge]) & (graph.target == graph.target[edge])
+        assert edge == rivals.nonzero().min()

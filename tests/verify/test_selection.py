@@ -5,7 +5,7 @@ import torch
 
 from builders import MessageSum, computation_graph, edges_without, model_of, random_rows
 from powerlink.paths.propose import propose
-from powerlink.paths.search import PathBatch
+from powerlink.paths.search import PathBatch, SearchGraph, best_paths
 from powerlink.verify.selection import choose_by_proof, choose_in_order, route_of
 
 N, R = 10, 2
@@ -15,8 +15,9 @@ QUERIES = [(0, 0, 1), (2, 3, 3), (4, 1, 9), (5, 0, 6), (0, 1, 9)]
 def graph_and_paths(seed, queries=QUERIES, count=12, relations=R):
     graph = computation_graph(random_rows(seed, N, relations, 30), N, relations, queries, 2)
     generator = torch.Generator().manual_seed(seed)
-    scores = torch.rand(graph.num_edges, generator=generator).clamp(min=0.01)
-    return graph, propose(graph, scores, cost="inverse", count=count, min_length=1, max_length=3)
+    cost = torch.rand(graph.num_edges, generator=generator).clamp(min=0.01).double().reciprocal()
+    search = SearchGraph(graph.source, graph.target, cost, graph.num_nodes, graph.head, graph.tail)
+    return graph, best_paths(search, count=count, max_length=3)  # parallel variants and all
 
 
 def route(graph, path):

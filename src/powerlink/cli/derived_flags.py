@@ -9,6 +9,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+NO_DEFAULT = {"hops": "the model's layers", "cost": "the explainer's own"}
+
 
 def with_flags(panels: Mapping[str, type]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command a flag for every documented field of some dataclasses, grouped under panels in its help.
@@ -41,7 +43,7 @@ def with_flags(panels: Mapping[str, type]) -> Callable[[Callable[..., None]], Ca
 
 def _parameter(kind: type, field: Field[Any], panel: str) -> inspect.Parameter:
     hint = get_type_hints(kind)[field.name]
-    default = "the model's layers" if field.default is None else field.default
+    default = NO_DEFAULT.get(field.name) if field.default is None else field.default
     assert field.default is not MISSING, "a setting has a default"
     option = typer.Option(
         help=f"{field.metadata['help']} [default: {default}]".replace("[", "\\["), rich_help_panel=panel

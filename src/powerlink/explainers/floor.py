@@ -12,6 +12,7 @@ from powerlink.explainers.protocol import SMALLEST_SCORE, EdgeScores, setting
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.keyed_random import keyed_uniform, keys_of
 from powerlink.models.protocol import LinkModel
+from powerlink.paths.propose import Cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,7 @@ class Random:
     """Edge scores by chance: what an explanation is worth that knows nothing."""
 
     name: ClassVar[str] = "random"
+    cost: ClassVar[Cost] = "inverse"
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Draw a score for each edge from (seed, query, edge)."""
@@ -36,14 +38,16 @@ class Gradient:
     """
 
     name: ClassVar[str] = "gradient"
+    cost: ClassVar[Cost] = "log"
     floor: float = setting(1e-3, "least score of an edge, as a share of the query's largest")
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Differentiate all queries' scores in one backward pass; no query sees another's edges."""
         weight = torch.ones(graph.num_edges, device=graph.device, requires_grad=True)
         with torch.enable_grad():
-            scores = model.score(model.encode(graph, weight), graph.triples)
-            (gradient,) = torch.autograd.grad(scores.sum(), weight)
+            total = model.score(model.encode(graph, weight), graph.triples).sum()
+            # a model that does not read its edges has no gradient by them: that is a zero, not an error
+            (gradient,) = torch.autograd.grad(total + 0 * weight.sum(), weight)
         by_fact = gradient + gradient[graph.reverse]
         return EdgeScores(_share_of_largest(by_fact, graph, self.floor))
 

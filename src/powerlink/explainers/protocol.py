@@ -9,6 +9,7 @@ from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
+from powerlink.paths.propose import Cost
 
 SMALLEST_SCORE = 1e-6  # keeps 1/score and −log score finite
 
@@ -25,6 +26,7 @@ class Explainer(Protocol):
     """Scores edges; a frozen dataclass whose fields are its settings (flags and reports derive from them)."""
 
     name: ClassVar[str]
+    cost: ClassVar[Cost]  # how its scores become path costs, unless the user says otherwise
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Score the kept edges of a batch of queries. A query's scores depend on (seed, query) alone."""

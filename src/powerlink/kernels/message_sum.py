@@ -15,7 +15,6 @@ from torch import Tensor
 
 from powerlink.graphs.incidence import Incidence
 
-
 with warnings.catch_warnings():
     # torch says once per process that sparse rows are "in beta"; hear it here, not in the user's run
     warnings.simplefilter("ignore")
@@ -45,6 +44,7 @@ class _MessageSum(torch.autograd.Function):
 
 def message_sum(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
     """Return Σ weight·message at every row: messages (columns, d), weight (E,) → (rows, d)."""
+    weight = weight.to(messages.dtype)  # norms are float32, a model may be float64
     on_cpu_without_sparse = messages.device.type == "cpu" and not torch.backends.mkl.is_available()
     if on_cpu_without_sparse or not incidence.edge.numel():
         return message_sum_reference(messages, weight, incidence)

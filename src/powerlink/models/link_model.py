@@ -84,10 +84,13 @@ class EncoderDecoder(nn.Module):
     def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:
         """Return the logits (n,) of triples (n, 3) of node, relation, node."""
         head, relation, tail = triples.unbind(1)
+        # Many triples share head and relation (candidates of one query): ConvE must not convolve for each of them.
+        count = embeddings.relation.size(0)
+        pairs, place = (head * count + relation).unique(return_inverse=True)
         query = self.decoder.query(
-            embeddings.entity.index_select(0, head), embeddings.relation.index_select(0, relation)
+            embeddings.entity.index_select(0, pairs // count), embeddings.relation.index_select(0, pairs % count)
         )
-        logits = self.decoder.match(query, embeddings.entity.index_select(0, tail))
+        logits = self.decoder.match(query.index_select(0, place), embeddings.entity.index_select(0, tail))
         if embeddings.bias is not None:
             logits = logits + embeddings.bias.index_select(0, tail)
         return logits

@@ -92,7 +92,11 @@ def score_tails(model: LinkModel, embeddings: Embeddings, head: Tensor, relation
 
 
 def filtered_ranks(logits: Tensor, triples: Tensor, known: KnownTails) -> Tensor:
-    """Rank each triple's tail among all candidates, other known tails left out: logits (n, N) → ranks (n,) float64."""
+    """Rank each triple's tail among all candidates, other known tails left out: logits (n, N) → ranks (n,) float64.
+
+    A score that is not a number ranks last, whichever side it is on.
+    """
+    logits = logits.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=torch.finfo(logits.dtype).min)
     head, relation, tail = triples.unbind(1)
     own = logits.gather(1, tail.unsqueeze(1))
     row, skip = known.lookup(head, relation)

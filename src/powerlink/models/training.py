@@ -92,7 +92,7 @@ class Trainer:
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(self.settings.seed * 1_000_003 + self.epoch)
             order = torch.randperm(self.targets.pairs.size(0)).to(self.messages.device)
-            losses = [self._step(batch) for batch in order.split(self.settings.batch_size)]
+            losses = [self._step(batch) for batch in _batches(order, self.settings.batch_size)]
         loss = torch.stack(losses).mean().item()
         if math.isnan(loss):
             raise ModelError(
@@ -115,10 +115,10 @@ class Trainer:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Return all that a restart needs: tensors (weights and Adam's moments) and counters."""
-        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        tensors = {f"model.{name}": value.clone() for name, value in self.model.state_dict().items()}
         for name, parameter in self.model.named_parameters():
             for moment, value in self.optimizer.state.get(parameter, {}).items():
-                tensors[f"adam.{moment}.{name}"] = torch.as_tensor(value)
+                tensors[f"adam.{moment}.{name}"] = torch.as_tensor(value).clone()
         counters = {"epoch": float(self.epoch), "best_mrr": self.best_mrr, "stale": float(self.stale)}
         return tensors, counters
 
@@ -134,10 +134,18 @@ class Trainer:
                 if key.startswith("adam.") and key.split(".", 2)[2] == name
             }
             if moments:
-                step = moments.pop("step").cpu()
+                step = moments.pop("step").cpu().clone()
                 self.optimizer.state[parameter] = {
                     "step": step,
-                    **{key: value.to(parameter.device) for key, value in moments.items()},
+                    **{key: value.to(parameter.device, copy=True) for key, value in moments.items()},
                 }
         self.epoch, self.best_mrr = int(counters["epoch"]), counters["best_mrr"]
         self.stale = int(counters["stale"])
+
+
+def _batches(order: Tensor, size: int) -> list[Tensor]:
+    """Cut an order into batches; a last one of a single pair joins its neighbour, since batch norm needs two."""
+    parts = list(order.split(size))
+    if len(parts) > 1 and parts[-1].numel() == 1:
+        parts[-2:] = [torch.cat(parts[-2:])]
+    return parts

@@ -34,19 +34,43 @@ def edge_cost(scores: Tensor, how: Cost) -> Tensor:
 def propose(
     graph: ComputationGraph, scores: Tensor, *, cost: Cost, count: int, min_length: int, max_length: int
 ) -> PathBatch:
-    """Find each query's `count` best paths under the scores (E,) of the kept edges; edge ids are the graph's."""
+    """Find each query's `count` best routes under the scores (E,) of the kept edges; edge ids are the graph's.
+
+    A route is told by its best edges: of parallel edges only the cheapest (the first among equals) is searched, so no
+    two paths are variants of one route.
+    """
+    edges = _cheapest_parallel(graph, edge_cost(scores, cost))
+    return _search(graph, edges, edge_cost(scores[edges], cost), count, min_length, max_length)
+
+
+def has_path(graph: ComputationGraph, *, min_length: int, max_length: int) -> Tensor:
+    """Tell for each query whether a simple path of the allowed lengths runs over kept edges: (Q,) bool."""
+    equal = torch.ones(graph.num_edges, dtype=torch.float64, device=graph.device)
+    edges = _cheapest_parallel(graph, equal)
+    found = _search(graph, edges, equal[edges], 1, min_length, max_length)
+    return torch.bincount(found.query, minlength=graph.num_queries) > 0
+
+
+def _cheapest_parallel(graph: ComputationGraph, cost: Tensor) -> Tensor:
+    """Return the kept edges that are the cheapest from their source to their target, ascending."""
     kept = graph.kept_edges
-    search = SearchGraph(
-        kept.source,
-        kept.target,
-        edge_cost(scores[kept.index], cost),
-        graph.num_nodes,
-        graph.head,
-        graph.tail,
-    )
+    # Edges are sorted by (target, source), so parallel edges lie side by side.
+    _, group = (kept.target * graph.num_nodes + kept.source).unique_consecutive(return_inverse=True)
+    groups = int(group[-1]) + 1 if group.numel() else 0
+    least = cost.new_full((groups,), torch.inf).scatter_reduce(0, group, cost[kept.index], "amin")
+    cheapest = (cost[kept.index] == least[group]).nonzero().squeeze(1)
+    first = group.new_full((groups,), kept.num_edges).scatter_reduce(0, group[cheapest], cheapest, "amin")
+    return kept.index[first]
+
+
+def _search(
+    graph: ComputationGraph, edges: Tensor, cost: Tensor, count: int, min_length: int, max_length: int
+) -> PathBatch:
+    """Search some edges of the graph; the paths' edge ids are the graph's."""
+    search = SearchGraph(graph.source[edges], graph.target[edges], cost, graph.num_nodes, graph.head, graph.tail)
     found = best_paths(search, count=count, min_length=min_length, max_length=max_length)
-    edges = torch.where(found.edges >= 0, kept.index[found.edges.clamp(min=0)], -1) if found.count else found.edges
-    return PathBatch(found.query, edges, found.length, found.cost)
+    ids = torch.where(found.edges >= 0, edges[found.edges.clamp(min=0)], -1) if found.count else found.edges
+    return PathBatch(found.query, ids, found.length, found.cost)
 
 
 def pool(proposals: list[PathBatch]) -> Candidates:

@@ -15,6 +15,7 @@ from powerlink.models.ranking import filtered_ranks, score_tails
 from powerlink.models.subject import Subject
 
 EDGE_BUDGET = 1_000_000  # edges encoded at a time: bounds memory to a few hundred MB at width 100
+LOGIT_BUDGET = 20_000_000  # scenarios × entities ranked at a time
 
 
 def edges_of_facts(graph: ComputationGraph, owner: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,7 +73,8 @@ def standings_without(
     removals = Removals.of(messages, triples.size(0), torch.cat([scenario, own_scenario]), torch.cat([edge, own_edge]))
     changed = changed_nodes(messages, removals, model.num_layers)
     scores, ranks = [], []
-    for first, last in _chunks(messages, removals.num_scenarios, changed, edge_budget):
+    most = max(LOGIT_BUDGET // max(messages.num_nodes, 1), 1)
+    for first, last in _chunks(messages, removals.num_scenarios, changed, edge_budget, most):
         copies = _between(changed, first * messages.num_nodes, last * messages.num_nodes)
         part = removals.slice(messages, first, last)
         logits = _logits_of_all(subject, messages, part, copies, triples[first:last])
@@ -135,14 +137,14 @@ def standings_with_only(subject: Subject, graph: ComputationGraph, owner: Tensor
 
 
 def _chunks(
-    graph: MessageGraph | ComputationGraph, num_scenarios: int, changed: Tensor, edge_budget: int
+    graph: MessageGraph | ComputationGraph, num_scenarios: int, changed: Tensor, edge_budget: int, most: int = 100_000
 ) -> list[tuple[int, int]]:
-    """Split scenarios into runs whose copies have at most `edge_budget` incoming edges, one scenario at least."""
+    """Split scenarios into runs of at most `most` whose copies have at most `edge_budget` incoming edges."""
     degree = graph.row.diff()[changed % graph.num_nodes]
     load = degree.new_zeros(num_scenarios).index_add(0, changed // graph.num_nodes, degree)
     runs, first, total = [], 0, 0
     for scenario, edges in enumerate(load.tolist()):
-        if total + edges > edge_budget and scenario > first:
+        if scenario > first and (total + edges > edge_budget or scenario - first >= most):
             runs.append((first, scenario))
             first, total = scenario, 0
         total += edges

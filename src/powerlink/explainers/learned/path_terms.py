@@ -60,7 +60,7 @@ class PowerPath:
         masked = powers.masked_fill(~self._has_walk, 0.0) - self._log_counts.masked_fill(~self._has_walk, 0.0)
         mean_edge = (masked / lengths).masked_fill(~self._has_walk, -torch.inf)  # log P_l
         safe = mean_edge.masked_fill(~self.active.unsqueeze(1), 0.0)
-        return torch.logsumexp(safe, dim=1) - self._has_walk.sum(1).clamp(min=1).log()
+        return torch.logsumexp(safe, dim=1) - self._has_walk.sum(1).clamp(min=1).to(safe.dtype).log()
 
     def _powers(self, log_mask: Tensor | None) -> list[Tensor]:
         """Return log Σ over walks of each length, (Q,) per length; with no mask, the log number of walks."""

@@ -13,6 +13,7 @@ from powerlink.explainers.learned.terms import Prediction, Size, Term
 from powerlink.explainers.protocol import SMALLEST_SCORE, EdgeScores, setting
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
+from powerlink.paths.propose import Cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class PowerLink:
     """
 
     name: ClassVar[str] = "power-link"
+    cost: ClassVar[Cost] = "inverse"
 
     steps: int = setting(50, "steps of Adam that learn the mask")
     lr: float = setting(0.005, "Adam's learning rate")
