@@ -6,7 +6,7 @@ import torch
 from builders import MessageSum, computation_graph, edges_without, model_of, random_rows
 from powerlink.paths.propose import propose
 from powerlink.paths.search import PathBatch, SearchGraph, best_paths
-from powerlink.verify.selection import choose_by_proof, choose_in_order, route_of
+from powerlink.verify.selection import NOISE, choose_by_proof, choose_in_order, route_of
 
 N, R = 10, 2
 QUERIES = [(0, 0, 1), (2, 3, 3), (4, 1, 9), (5, 0, 6), (0, 1, 9)]
@@ -35,8 +35,13 @@ def score_without(model, graph, query, removed):
         return model.score(embeddings, graph.triples[query : query + 1]).item()
 
 
+def score_with_only(model, graph, query, edges):
+    both = {*edges, *graph.reverse[list(edges)].tolist()}
+    return score_without(model, graph, query, set(range(graph.num_edges)) - both)
+
+
 def naive_choice(model, graph, paths, query, count):
-    """Delete and encode again for every candidate of every turn."""
+    """Delete and encode again for every candidate of every turn; ties go to what suffices best, then to the first."""
     open_paths = [i for i in range(paths.count) if paths.query[i] == query]
     base = now = score_without(model, graph, query, [])
     chosen, gone = [], set()
@@ -45,9 +50,13 @@ def naive_choice(model, graph, paths, query, count):
         if not tried:
             break
         best = min(score for score, _ in tried)
-        if not best < now - 1e-5 * max(abs(now), 1):
+        noise = NOISE * max(abs(now), 1)
+        if not best < now - noise:
             break
-        winner = next(i for score, i in tried if score <= best + 1e-12)
+        rivals = [i for score, i in tried if score <= best + noise]
+        support = [score_with_only(model, graph, query, gone | set(path_of(paths, i))) for i in rivals]
+        enough = max(support) - NOISE * max(abs(max(support)), 1)
+        winner = next(i for i, score in zip(rivals, support, strict=True) if score >= enough)
         chosen.append(winner)
         gone |= set(path_of(paths, winner))
         now = best

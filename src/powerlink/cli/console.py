@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
@@ -13,14 +15,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from powerlink.errors import DeviceError
+from powerlink.report.wording import harmless, isolated
 
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+# Names are untrusted: plain text stays plain, whatever brackets or :codes: it holds.
+console = Console(highlight=False, markup=False, emoji=False)
+errors = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 Device = Literal["auto", "cpu", "cuda"]
 DeviceOption = Annotated[Device, typer.Option(help="Where to compute; auto takes a GPU if there is one.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text for people.")]
-SeedOption = Annotated[int, typer.Option(help="Everything random follows from this number.")]
+SeedOption = Annotated[int, typer.Option(help="Everything random follows from this number.", min=0, max=2**32 - 1)]
+
+
+class StoppedError(Exception):
+    """Ctrl-C; its text says what is safe and how to go on."""
 
 
 def pick_device(device: Device) -> torch.device:
@@ -36,7 +44,22 @@ def pick_device(device: Device) -> torch.device:
 
 def print_json(value: Any) -> None:
     """Print a value as one JSON document on standard output."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    document = json.dumps(value, ensure_ascii=False, indent=2)
+    print_line(re.sub("[^ -~\n]", lambda found: found[0] if found[0].isprintable() else _escaped(found[0]), document))
+
+
+def print_line(line: str) -> None:
+    """Print a line for a machine: UTF-8, whatever the terminal speaks."""
+    typer.echo(line.encode())
+
+
+def _escaped(char: str) -> str:
+    return json.dumps(char)[1:-1]
+
+
+def shown(name: str | Path) -> str:
+    """Return a name or a path as it may be printed: no control characters, no letters that turn the line around."""
+    return isolated(harmless(str(name)))
 
 
 @contextmanager
@@ -51,12 +74,7 @@ def progress(*columns: str) -> Iterator[Progress]:
         TimeRemainingColumn(),
         console=errors,
         transient=True,
+        disable=not errors.is_terminal,  # a log has no use for a bar, nor for the blank line it leaves
     )
     with bar:
         yield bar
-
-
-def stopped(what_is_kept: str) -> typer.Exit:
-    """Answer Ctrl-C: say what is safe and how to go on."""
-    errors.print(f"stopped: {what_is_kept}", markup=False)
-    return typer.Exit(130)

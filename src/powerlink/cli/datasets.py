@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from powerlink.cli.console import JsonOption, console, print_json
+from powerlink.cli.console import JsonOption, console, print_json, shown
 from powerlink.kg import catalog
 
 DataDirOption = Annotated[
@@ -22,16 +22,22 @@ def datasets(data_dir: DataDirOption = None, json: JsonOption = False) -> None:
     """List the knowledge graphs known by name, and where they are.
 
     Any folder with train/valid/test files, or a single file of triples, works as --data too.
+
+    Example: powerlink datasets --data-dir ~/datasets
     """
     entries = catalog.datasets(data_dir=data_dir)
     if json:
         print_json([asdict(entry) for entry in entries])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("name", "what it is", "entities", "relations", "facts", "where"):
-        table.add_column(column, justify="right" if column in ("entities", "relations", "facts") else "left")
+    table.add_column("name", no_wrap=True)
+    for column in ("entities", "relations", "facts"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("where", overflow="fold")
+    absent = [entry for entry in entries if entry.status == "to be placed"]
     for entry in entries:
-        table.add_row(
-            entry.name, entry.title, f"{entry.entities:,}", f"{entry.relations:,}", f"{entry.facts:,}", entry.where
-        )
+        where = "not here; see below" if entry in absent else shown(entry.where)
+        table.add_row(entry.name, f"{entry.entities:,}", f"{entry.relations:,}", f"{entry.facts:,}", where)
     console.print(table)
+    for entry in absent:
+        console.print(f"\n{entry.name}: {shown(entry.where)}")

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import typer
 
-from powerlink.cli.console import DeviceOption, console, pick_device, progress
+from powerlink.cli.console import DeviceOption, console, pick_device, progress, shown
 from powerlink.cli.train import train_with_progress
 from powerlink.explanation import Explanation
 from powerlink.models.checkpoint import load_model
@@ -31,6 +31,8 @@ def demo(
     """Train on a small world atlas, explain five held-out predictions, and write a report.
 
     Takes about a minute on a laptop, and less the second time.
+
+    Example: powerlink demo --out demo
     """
     folder = out / "model"
     train_with_progress("atlas", folder, DEMO_MODEL, DEMO_TRAINING, device, None, 0)
@@ -45,11 +47,11 @@ def demo(
     print_explanations(console, found)
     page = out / "report.html"
     write_page(found, page, "Five predictions about the world, explained")
-    console.print(f"The same with pictures: {page}", markup=False)
+    console.print(f"\nThe same with pictures: {shown(page)}", soft_wrap=True)
     console.print(
-        f"Next: powerlink predict {folder} --head France --relation in_continent\n"
-        f"      powerlink explain {folder} --head Kenya --relation in_continent --tail Africa",
-        markup=False,
+        f"Next: powerlink predict {shown(folder)} --head France --relation in_continent\n"
+        f"      powerlink explain {shown(folder)} --head Kenya --relation in_continent --tail Africa",
+        soft_wrap=True,  # a command that is copied must stay on its line
     )
 
 

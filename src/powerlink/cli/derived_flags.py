@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any, get_type_hints
 
 import typer
+
+from powerlink.errors import SettingsError
 
 NO_DEFAULT = {"hops": "the model's layers", "cost": "the explainer's own"}
 
@@ -29,7 +32,11 @@ def with_flags(panels: Mapping[str, type]) -> Callable[[Callable[..., None]], Ca
 
         def run(**arguments: Any) -> None:
             given = {name: arguments.pop(name) for name in derived}
-            command(**arguments, given={name: value for name, value in given.items() if value is not None})
+            given = {name: value for name, value in given.items() if value is not None}
+            for name, value in given.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise SettingsError(f"--{name.replace('_', '-')} must be a finite number, not {value}")
+            command(**arguments, given=given)
 
         kept = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, p in own.items() if name != "given"]
         run.__signature__ = inspect.Signature([*kept, *derived.values()])  # type: ignore[attr-defined]

@@ -38,7 +38,8 @@ def evaluate(model: ModelArgument, explanations: FileArgument, seed: SeedOption 
         print_json(asdict(evaluation))
         return
     for protocol, title in TITLES.items():
-        table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+        console.print(title)
+        table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("metric")
         for column in ("mean", "95 % interval", "queries"):
             table.add_column(column, justify="right")
@@ -57,7 +58,7 @@ def read_of_model(model: Path, path: Path) -> list[Explanation]:
     found = read_explanations(path)
     if not found:
         raise DataError(f"{path} holds no explanations")
-    for number, explanation in enumerate(found, start=1):
+    for explanation in found:
         if explanation.made_by is not None and explanation.made_by.model_hash != weights:
-            raise MismatchError(f"{path}, line {number}: these explanations are of another model than {model}")
+            raise MismatchError(f"{path} holds explanations of another model than {model}")
     return found

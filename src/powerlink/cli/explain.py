@@ -11,12 +11,23 @@ import torch
 import typer
 from torch import Tensor
 
-from powerlink.cli.console import DeviceOption, JsonOption, SeedOption, console, errors, pick_device, progress, stopped
+from powerlink.cli.console import (
+    DeviceOption,
+    JsonOption,
+    SeedOption,
+    StoppedError,
+    console,
+    errors,
+    pick_device,
+    print_line,
+    progress,
+    shown,
+)
 from powerlink.cli.derived_flags import with_flags
 from powerlink.cli.rank import ModelArgument
-from powerlink.errors import SettingsError
+from powerlink.errors import DataError, SettingsError
 from powerlink.explainers.catalog import EXPLAINERS, make_explainer
-from powerlink.explanation import Explanation
+from powerlink.explanation import Explanation, Query
 from powerlink.kg.knowledge_graph import Split
 from powerlink.models.checkpoint import load_model
 from powerlink.models.subject import Subject
@@ -24,11 +35,13 @@ from powerlink.narrate import name_query
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.schema import to_json
 from powerlink.report.text import print_explanations, render_summary
+from powerlink.report.wording import counted
 from powerlink.run.explain_many import as_queries, describe, explain_in_batches
 from powerlink.run.ledger import Ledger
 from powerlink.run.queries import predicted_only, read_queries
 
 ExplainerName = Literal["power-link", "gradient", "random"]
+Triple = tuple[str | None, str | None, str | None]
 PANELS = {"Explanation": ExplainSettings} | {f"Explainer: {name}": kind for name, kind in EXPLAINERS.items()}
 
 
@@ -41,7 +54,7 @@ def explain(
     tail: Annotated[str | None, typer.Option(help="… and its tail.")] = None,
     split: Annotated[Split | None, typer.Option(help="Explain the facts of a split of the data.")] = None,
     queries: Annotated[
-        Path | None, typer.Option(help="Explain the triples of a file: head, relation, tail, separated by tabs.")
+        Path | None, typer.Option(help="Explain the triples of a file: head, relation, tail; .tsv, .csv or .parquet.")
     ] = None,
     only_predicted: Annotated[
         bool, typer.Option("--only-predicted", help="Only triples the model believes: probability > 0.5, or rank 1.")
@@ -64,20 +77,25 @@ def explain(
 
     Many:  powerlink explain models/atlas --split test --limit 50 --out explanations.jsonl
     """
+    triple = (head, relation, tail)
+    _check_source(triple, split, queries)
     settings, maker = _settings(explainer, given)
     subject = load_model(model, pick_device(device))
-    facts = _facts(subject, (head, relation, tail), split, queries)
-    asked = as_queries(subject, facts, rank_heads=rank_heads)
+    facts = _facts(subject, triple, split, queries)
+    asked = _distinct(as_queries(subject, facts, rank_heads=rank_heads))
     if only_predicted:
         asked = predicted_only(subject, asked, limit)
-    asked = _distinct(asked)[:limit]
+        if not len(asked):
+            errors.print("the model believes none of these triples: nothing to explain")
+    asked = asked[:limit]
 
     ledger = Ledger(out, describe(subject, maker, settings, seed)) if out else None
-    done: dict[Any, Explanation] = ledger.done if ledger else {}
+    done: dict[Query, Explanation] = ledger.done if ledger else {}
     open_queries = [q for q in asked.tolist() if name_query(subject.graph, q) not in done]
-    if ledger and len(open_queries) < len(asked):
-        errors.print(f"{len(asked) - len(open_queries)} of {len(asked)} are already in {out}", markup=False)
-    found: list[Explanation] = []
+    if out and len(open_queries) < len(asked):
+        errors.print(
+            f"{len(asked) - len(open_queries):,} of {len(asked):,} are already in {shown(out)}", soft_wrap=True
+        )
     todo = torch.tensor(open_queries, dtype=torch.long).reshape(-1, 3)
     try:
         with progress() as bar:
@@ -85,16 +103,14 @@ def explain(
             for batch in explain_in_batches(subject, todo, explainer=maker, settings=settings, seed=seed):
                 if ledger:
                     ledger.append(batch)
-                found += batch
+                else:
+                    done |= {explanation.query: explanation for explanation in batch}
                 bar.advance(task, len(batch))
     except KeyboardInterrupt:
-        kept = (
-            f"{len(ledger.done)} explanations are safe in {out}; run the same command again to go on"
-            if ledger
-            else ("nothing was written; with --out a rerun would go on")
-        )
-        raise stopped(kept) from None
-    _print(found, ledger, out, json, asked, subject)
+        if out is None:
+            raise StoppedError("nothing was written; with --out a rerun would go on") from None
+        raise StoppedError(f"what was explained is safe in {out}; run the same command again to go on") from None
+    _print([done[name_query(subject.graph, query)] for query in asked.tolist()], out, json)
 
 
 def _settings(explainer: str, given: dict[str, Any]) -> tuple[ExplainSettings, Any]:
@@ -104,21 +120,25 @@ def _settings(explainer: str, given: dict[str, Any]) -> tuple[ExplainSettings, A
     return ExplainSettings(**{n: v for n, v in given.items() if n in common}), make_explainer(explainer, own)
 
 
-def _facts(
-    subject: Subject, triple: tuple[str | None, str | None, str | None], split: Split | None, file: Path | None
-) -> Tensor:
-    """Collect the facts to explain from the one source that was given."""
+def _check_source(triple: Triple, split: Split | None, file: Path | None) -> None:
+    """Refuse a command that does not say what to explain, or says it twice."""
     sources = [any(part is not None for part in triple), split is not None, file is not None]
     if sum(sources) != 1:
         raise SettingsError("say what to explain by one of: --head/--relation/--tail, --split, or --queries")
-    if split is not None:
-        return torch.from_numpy(np.array(subject.graph.facts(split)))
+    if sources[0] and None in triple:
+        raise SettingsError("a triple needs all three: --head, --relation and --tail")
+
+
+def _facts(subject: Subject, triple: Triple, split: Split | None, file: Path | None) -> Tensor:
+    """Collect the facts to explain from the one source that was given."""
     if file is not None:
         return read_queries(subject.graph, file)
-    head, relation, tail = triple
-    if head is None or relation is None or tail is None:
-        raise SettingsError("a triple needs all three: --head, --relation and --tail")
-    return torch.tensor([subject.graph.triple(head, relation, tail)])
+    if split is None:
+        head, relation, tail = (part or "" for part in triple)
+        return torch.tensor([subject.graph.triple(head, relation, tail)])
+    if not len(subject.graph.facts(split)):
+        raise DataError(f"the model's graph has no {split} facts to explain")
+    return torch.from_numpy(np.array(subject.graph.facts(split)))
 
 
 def _distinct(queries: Tensor) -> Tensor:
@@ -126,18 +146,14 @@ def _distinct(queries: Tensor) -> Tensor:
     return torch.tensor(list(dict.fromkeys(map(tuple, queries.tolist()))), dtype=torch.long).reshape(-1, 3)
 
 
-def _print(
-    found: list[Explanation], ledger: Ledger | None, out: Path | None, json: bool, asked: Tensor, subject: Subject
-) -> None:
+def _print(found: list[Explanation], out: Path | None, json: bool) -> None:
     if json:
-        for explanation in found if ledger is None else ledger.done.values():
-            typer.echo(to_json(explanation))
+        for explanation in found:
+            print_line(to_json(explanation))
         return
-    if ledger is None:
+    if out is None:
         print_explanations(console, found)
-        if len(found) > 1:
-            console.print(render_summary(found))
-        return
-    wanted = [ledger.done[name_query(subject.graph, q)] for q in asked.tolist()]
-    console.print(render_summary(wanted))
-    console.print(f"{len(wanted)} explanations in {out}", markup=False)
+    if out is not None or len(found) > 1:
+        console.print(render_summary(found))
+    if out is not None:
+        console.print(f"{counted(len(found), 'explanation')} in {shown(out)}", soft_wrap=True)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
+import io
 import os
 import sys
-from typing import Annotated
+from importlib.metadata import version
+from typing import Annotated, Any, NoReturn
 
+import torch
 import typer
 
 from powerlink.cli import datasets, demo, evaluate, explain, predict, rank, report, train
-from powerlink.cli.console import errors
+from powerlink.cli.console import StoppedError, errors
 from powerlink.errors import PowerlinkError
 from powerlink.report.wording import harmless
+
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer uses it without naming it
+INTERRUPTED = 130  # what shells expect after Ctrl-C
 
 app = typer.Typer(
     name="powerlink",
@@ -29,35 +35,72 @@ for command in (demo, datasets, train, rank, predict, explain, evaluate, report)
     app.command(name)(getattr(command, name))
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version("powerlink"))
+        raise typer.Exit
+
+
 @app.callback()
 def root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version)
+    ] = False,
 ) -> None:
     """Why does this model believe (head, relation, tail)?"""
-    if version:
-        from importlib.metadata import version as installed  # noqa: PLC0415
-
-        typer.echo(installed("powerlink"))
-        raise typer.Exit
 
 
 def main() -> None:
     """Run the command line; whatever the user can mend is told in one sentence."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode is no reason to fail
     try:
-        app()
+        code = app(prog_name="powerlink", standalone_mode=False)
+        sys.stdout.flush()
+    except UsageError as error:
+        _refuse_usage(error)
     except PowerlinkError as error:
         _stop(str(error))
-    except BrokenPipeError:
-        # whoever read the output has gone (`| head`); give the interpreter somewhere harmless to flush to
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except StoppedError as stopped:
+        _stop(f"stopped; {stopped}", code=INTERRUPTED)
+    except BrokenPipeError:  # whoever read the output has gone (`| head`)
+        _abandon_output()
         sys.exit(1)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
+        if error.filename is None:
+            _abandon_output()  # most likely that is what could not be written
+        where = f"{error.filename}: " if error.filename is not None else "reading or writing failed: "
+        _stop(f"{where}{error.strerror or error}")
+    except (MemoryError, RuntimeError) as error:
+        if not _is_lack_of_memory(error):
             raise
-        where = f" {error.filename}" if error.filename else ""
-        _stop(f"cannot write{where}: {error.strerror}")
+        _stop("there is not enough memory: smaller settings, as --dim or --batch-size of train, need less")
+    if code == INTERRUPTED:
+        _stop("stopped", code=INTERRUPTED)
+    sys.exit(code)
 
 
-def _stop(sentence: str) -> None:
-    errors.print(f"powerlink: {harmless(sentence)}", markup=False, highlight=False, soft_wrap=True)
-    sys.exit(1)
+def _refuse_usage(error: Any) -> NoReturn:
+    """Tell a flag or argument that cannot be used; no arguments at all are a wish for help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        sys.exit(error.exit_code)
+    message = " ".join(error.format_message().split()).removesuffix(".")
+    command = error.ctx.command_path if error.ctx else "powerlink"
+    _stop(f"{message[:1].lower()}{message[1:]}; see {command} --help", code=error.exit_code)
+
+
+def _stop(sentence: str, code: int = 1) -> NoReturn:
+    errors.print(f"powerlink: {harmless(sentence)}", soft_wrap=True)
+    sys.exit(code)
+
+
+def _abandon_output() -> None:
+    """Give the interpreter somewhere harmless to flush to when it ends."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error)

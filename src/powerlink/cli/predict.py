@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
-from powerlink.cli.console import DeviceOption, JsonOption, console, pick_device, print_json
+from powerlink.cli.console import DeviceOption, JsonOption, console, pick_device, print_json, shown
 from powerlink.cli.rank import ModelArgument
 from powerlink.models.checkpoint import load_model
 from powerlink.models.prediction import predict as predict_best
-from powerlink.report.wording import harmless, probability
+from powerlink.report.wording import number, probability
 
 
 def predict(
@@ -27,6 +26,8 @@ def predict(
 ) -> None:
     """Complete (head, relation, ?) or (?, relation, tail).
 
+    Answers that already stand in the data are marked as known.
+
     Example: powerlink predict models/atlas --head France --relation in_continent --top 5
     """
     subject = load_model(model, pick_device(device))
@@ -36,10 +37,10 @@ def predict(
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("rank", "head", "relation", "tail", "score", "probability", ""):
-        table.add_column(column, justify="right" if column in ("rank", "score", "probability") else "left")
+        right = column in ("rank", "score", "probability")
+        table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=right)
     for place, answer in enumerate(answers, start=1):
-        names = (Text(harmless(name)) for name in (answer.head, answer.relation, answer.tail))
-        table.add_row(
-            str(place), *names, f"{answer.score:.2f}", probability(answer.score), "known" if answer.known else ""
-        )
+        names = map(shown, (answer.head, answer.relation, answer.tail))
+        known = "known" if answer.known else ""
+        table.add_row(str(place), *names, number(answer.score), probability(answer.score), known)
     console.print(table)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from powerlink.cli.console import DeviceOption, JsonOption, console, pick_device, print_json
+from powerlink.cli.console import DeviceOption, JsonOption, console, pick_device, print_json, shown
+from powerlink.errors import DataError
 from powerlink.kg.knowledge_graph import Split
 from powerlink.models.checkpoint import load_model
 from powerlink.models.subject import rank as rank_split
@@ -25,6 +26,8 @@ def rank(
     Example: powerlink rank models/atlas
     """
     subject = load_model(model, pick_device(device))
+    if not len(subject.graph.facts(split)):
+        raise DataError(f"the graph of {model} has no {split} facts to rank")
     accuracy = rank_split(subject, split)
     if json:
         print_json({"model": subject.name, "graph": subject.graph.name, "split": split, **accuracy.as_dict()})
@@ -33,5 +36,5 @@ def rank(
     for column in ("model", "graph", "split", "MRR", "Hits@1", "Hits@3", "Hits@10", "queries"):
         table.add_column(column, justify="left" if column in ("model", "graph", "split") else "right")
     figures = (accuracy.mrr, accuracy.hits_at_1, accuracy.hits_at_3, accuracy.hits_at_10)
-    table.add_row(subject.name, subject.graph.name, split, *(f"{f:.3f}" for f in figures), str(accuracy.queries))
+    table.add_row(subject.name, shown(subject.graph.name), split, *(f"{f:.3f}" for f in figures), str(accuracy.queries))
     console.print(table)

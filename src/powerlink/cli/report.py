@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from powerlink.cli.console import console
+from powerlink.cli.console import console, shown
 from powerlink.cli.evaluate import FileArgument, read_of_model
 from powerlink.cli.rank import ModelArgument
 from powerlink.models.checkpoint import read_description
 from powerlink.report.show import write_page
+from powerlink.report.wording import counted
 
 
 def report(
@@ -27,4 +28,4 @@ def report(
     description = read_description(model)
     shape = description["model"]
     write_page(found, out, f"{shape['encoder']}-{shape['decoder']} on {description['graph']['name']}")
-    console.print(f"{len(found)} explanations in {out}", markup=False)
+    console.print(f"{counted(len(found), 'explanation')} in {shown(out)}", soft_wrap=True)

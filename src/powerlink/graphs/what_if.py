@@ -134,6 +134,32 @@ def what_if(
     )
 
 
+def nothing_but(graph: ComputationGraph, scenario: Tensor, edge: Tensor, wanted: Tensor) -> tuple[Edges, Tensor]:
+    """Build, for each scenario, a graph of nothing but the given edges, and the nodes wanted in it (S, w).
+
+    (scenario, edge) lists what is left, in any order and with repeats; returns the graphs side by side and where the
+    wanted nodes are in them: (S, w).
+    """
+    size = graph.num_nodes
+    pairs = (scenario * graph.num_edges + edge).unique()
+    scenario, edge = pairs // graph.num_edges, pairs % graph.num_edges
+    ids = torch.arange(wanted.size(0), device=graph.device).unsqueeze(1)
+    keys = ids * size + wanted
+    sources, targets = scenario * size + graph.source[edge], scenario * size + graph.target[edge]
+    nodes = torch.cat([keys.flatten(), sources, targets]).unique()
+    target, order = torch.searchsorted(nodes, targets).sort(stable=True)
+    edge = edge[order]
+    world = Edges(
+        num_relations=graph.num_relations,
+        entity=graph.entity[nodes % size],
+        source=torch.searchsorted(nodes, sources)[order],
+        target=target,
+        relation=graph.relation[edge],
+        norm=graph.norm[edge],
+    )
+    return world, torch.searchsorted(nodes, keys)
+
+
 def _level(graph: Edges) -> Tensor:
     assert graph.level is not None, "a focus needs a graph that knows each node's distance to head and tail"
     return graph.level

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -158,14 +159,14 @@ def _facts_along(nodes: list[int], relations: Iterable[int], size: int) -> dict[
     """Return the facts that a walk over these nodes needs, as they are stored."""
     return {
         ((u, relation, v) if relation < size else (v, relation - size, u)): None
-        for u, relation, v in zip(nodes, relations, nodes[1:], strict=False)
+        for (u, v), relation in zip(pairwise(nodes), relations, strict=True)
     }
 
 
 def _parallels(nodes: list[int], settings: PlantedSettings, rng: np.random.Generator) -> dict[Step, None]:
     """Put facts of other relations beside every hop: finding the nodes is not yet finding the reason."""
     facts: dict[Step, None] = {}
-    for pair in zip(nodes, nodes[1:], strict=False):
+    for pair in pairwise(nodes):
         for relation in _meaningless(settings, rng, settings.parallels):
             facts |= _facts_along(list(pair), [relation], settings.relations)
     return facts

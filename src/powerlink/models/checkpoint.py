@@ -9,6 +9,7 @@ resume.safetensors  while training: what a restart needs (removed when training 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -22,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from powerlink.errors import MismatchError, ModelError, OutputError
+from powerlink.errors import DataError, MismatchError, ModelError, OutputError, SettingsError
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.storage import load_graph, save_graph
 from powerlink.models.link_model import EncoderDecoder, ModelSettings
@@ -30,6 +31,7 @@ from powerlink.models.subject import Subject
 from powerlink.models.training import TrainingSettings
 
 FORMAT = 1
+KEYS = {"model": dict, "training": dict, "graph": dict, "accuracy": dict, "finished": bool, "weights": str}
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -43,7 +45,8 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
@@ -64,7 +67,12 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def start_folder(folder: Path, graph: KnowledgeGraph) -> None:
-    """Put the graph into a new model folder."""
+    """Put the graph into a model folder, unless it is there already."""
+    if folder.is_file():
+        raise OutputError(f"cannot write {folder}: it is a file, and a model is a folder")
+    with contextlib.suppress(DataError):  # no graph there yet, or half of one
+        if load_graph(folder / "graph").fingerprint == graph.fingerprint:
+            return
     try:
         folder.mkdir(parents=True, exist_ok=True)
         save_graph(graph, folder / "graph")
@@ -104,13 +112,20 @@ def read_description(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ModelError(f"{folder} holds no model.json: it is not a model folder, or its training never got to save")
     try:
-        description: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        version = description["format"]
-        description["model"]["widths"], description["training"]["seed"], description["graph"]["fingerprint"]
-    except (ValueError, KeyError, TypeError) as error:
+        description = json.loads(path.read_text("utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
         raise ModelError(f"{path} is damaged ({error}): train or copy the model again") from error
-    if version != FORMAT:
+    if not isinstance(description, dict) or "format" not in description:
+        raise ModelError(f"{path} does not describe a model: train or copy the model again")
+    if description["format"] != FORMAT:
+        version = description["format"]
         raise ModelError(f"{path} has format {version}; this version of powerlink reads format {FORMAT}")
+    for key, kind in KEYS.items():
+        if not isinstance(description.get(key), kind):
+            raise ModelError(f"{path} is damaged (it lacks a proper {key!r}): train or copy the model again")
+    for part, key in (("graph", "name"), ("graph", "fingerprint"), ("model", "encoder"), ("model", "decoder")):
+        if not isinstance(description[part].get(key), str):
+            raise ModelError(f"{path} is damaged (its {part} lacks a proper {key!r}): train or copy the model again")
     return description
 
 
@@ -131,12 +146,18 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Subjec
     broken = next((name for name, tensor in tensors.items() if not tensor.float().isfinite().all()), None)
     if broken is not None:
         raise ModelError(f"{path}: the weights {broken!r} hold NaN or infinite numbers; train the model again")
-    model = EncoderDecoder(settings, graph.num_entities, graph.num_relations)
     try:
+        model = EncoderDecoder(settings, graph.num_entities, graph.num_relations)
         model.load_state_dict(tensors)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise MismatchError(f"{path} does not fit the model and graph that model.json describes") from error
-    return Subject.of(graph, model.to(device).eval(), device, name=settings.name, hash=_hash(path))
+    weights = _hash(path)
+    if weights != description["weights"]:
+        raise MismatchError(
+            f"{path} holds other weights than model.json describes: copy the model again, "
+            "or run its training again if it was stopped"
+        )
+    return Subject.of(graph, model.to(device).eval(), device, name=settings.name, hash=weights)
 
 
 def read_settings(folder: Path, description: Mapping[str, Any]) -> tuple[ModelSettings, TrainingSettings]:
@@ -146,7 +167,7 @@ def read_settings(folder: Path, description: Mapping[str, Any]) -> tuple[ModelSe
         shape["widths"] = tuple(shape["widths"])
         shape["image"] = tuple(shape["image"]) if shape.get("image") else None
         return ModelSettings(**shape), TrainingSettings(**description["training"])
-    except (TypeError, KeyError) as error:
+    except (TypeError, KeyError, SettingsError) as error:
         raise ModelError(f"{folder / 'model.json'} describes a model this version does not know ({error})") from error
 
 
@@ -161,11 +182,14 @@ def load_resume(folder: Path) -> tuple[dict[str, Tensor], dict[str, float], str]
     path = folder / "resume.safetensors"
     if not path.is_file():
         return None
-    tensors = load_tensors(path)
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-    counters: dict[str, float] = json.loads(metadata["counters"])
-    return tensors, counters, metadata["identity"]
+    try:
+        tensors = load_tensors(path)
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata()
+        counters: dict[str, float] = json.loads(metadata["counters"])
+        return tensors, counters, metadata["identity"]
+    except (ModelError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{path} is truncated or damaged: delete {folder} to start the training anew") from error
 
 
 def versions() -> dict[str, str]:

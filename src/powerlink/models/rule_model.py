@@ -19,17 +19,17 @@ from powerlink.models.protocol import Embeddings
 class RuleModel:
     """logit(h, r, t) = scale · Σ over rules of confidence · Σ over their walks h → t of Π edge weights + offset.
 
-    Every entity has a code of N numbers, orthogonal to all others. A node's vector is 1 + J blocks: its entity's code, then
-    for each of the J relations that have rules the codes of the entities it is reached from, times how strongly. The score
-    of a triple is the product of one block of its head with one of its tail. An inverse query (t, r⁻¹, h) has the score of
-    the fact (h, r, t), read off the same walks.
+    Every entity has a code of N numbers, orthogonal to all others. A node's vector is 1 + J blocks: its entity's
+    code, then for each of the J relations that have rules the codes of the entities it is reached from, times how
+    strongly. The score of a triple is the product of one block of its head with one of its tail. An inverse query
+    (t, r⁻¹, h) has the score of the fact (h, r, t), read off the same walks.
     """
 
     rules: tuple[Rule, ...]
     num_entities: int  # N
     num_relations: int  # R
-    scale: float = 20.0
-    offset: float = -10.0
+    scale: float = 60.0
+    offset: float = -30.0
     code_length: float = 0.1
     dtype: torch.dtype = torch.float32
 
@@ -65,14 +65,15 @@ class RuleModel:
     def _codes(self) -> Tensor:
         """The entities' codes, (N, N): orthogonal, dense and short.
 
-        One-hot codes would score alike, but a scorer learned on them by Adam moves each entity's own weights at full
-        speed however little that entity matters; vectors of trained models are dense, and so are these.
+        One-hot codes would score alike, but what reads these vectors (a learned edge scorer) was made for those of
+        trained models, which are dense, and learns differently on one-hot rows.
         """
-        return self.code_length * torch.linalg.qr(self._draw(self.num_entities, self.num_entities)).Q.to(self.dtype)
+        orthogonal: Tensor = torch.linalg.qr(self._draw(self.num_entities, self.num_entities)).Q
+        return self.code_length * orthogonal.to(self.dtype)
 
     @cached_property
     def _relation_codes(self) -> Tensor:
-        """Fixed rows for what reads relations as vectors, (2R, (1 + J)·N): dense, and as long as the entities' codes."""
+        """Fixed rows for what reads relations as vectors, (2R, (1 + J)·N): dense, as long as the entities' codes."""
         rows = self._draw(2 * self.num_relations, (1 + len(self.goals)) * self.num_entities)
         return self.code_length * torch.nn.functional.normalize(rows).to(self.dtype)
 

@@ -9,36 +9,23 @@ from torch import Tensor
 
 from powerlink.errors import DataError, UnknownNameError
 from powerlink.kg.knowledge_graph import KnowledgeGraph
+from powerlink.kg.layout import FACTS
+from powerlink.kg.tables import read_columns
 from powerlink.models.subject import Subject, undisturbed
 from powerlink.verify.verdict import standing_of
 
 
 def read_queries(graph: KnowledgeGraph, path: Path) -> Tensor:
-    """Read named triples, one a line, tab-separated: (Q, 3)."""
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except FileNotFoundError:
-        raise DataError(f"there is no file {path}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 (byte {error.start + 1})") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    """Read named triples from a file of the kinds that hold facts (.tsv, .txt, .csv, .parquet; .gz): (Q, 3)."""
+    columns = [column.to_pylist() for column in read_columns(path, FACTS)]
     rows = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        columns = line.split("\t")
-        if len(columns) != 3:
-            raise DataError(
-                f"{path}, line {number}: expected head, relation and tail separated by tabs, "
-                f"found {len(columns)} columns"
-            )
+    for number, names in enumerate(zip(*columns, strict=True), start=1):
         try:
-            rows.append(graph.triple(*columns))
+            rows.append(graph.triple(*names))
         except UnknownNameError as error:
-            raise DataError(f"{path}, line {number}: {error}") from error
+            raise DataError(f"{path}, triple {number}: {error}") from error
     if not rows:
-        raise DataError(f"{path} is empty: expected lines of head, relation and tail separated by tabs")
+        raise DataError(f"{path} is empty; expected lines of {FACTS}")
     return torch.tensor(rows)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from powerlink.errors import MismatchError
+from powerlink.errors import DataError, MismatchError, ModelError
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.checkpoint import (
     load_model,
@@ -39,6 +39,8 @@ class FolderTraining:
         training: TrainingSettings,
         device: torch.device | str = "cpu",
     ) -> None:
+        if graph.num_entities < 2:
+            raise DataError(f"{graph.name} has no two entities: there is nothing to predict")
         self.folder = folder
         self.graph = graph
         self.training = training
@@ -46,13 +48,14 @@ class FolderTraining:
         self.identity = json.dumps(
             {"model": asdict(model), "training": asdict(training), "graph": graph.fingerprint}, sort_keys=True
         )
+        self.resumed_at = self.saved_at = 0  # the epoch a restart went on behind, and the one the next would
         self.finished = self._already_finished()
         if self.finished:
             return
-        start_folder(folder, graph)
         network = build_model(model, graph.num_entities, graph.num_relations, training.seed)
         self.trainer = Trainer(network, graph, training, device)
-        self.resumed_at = self._resume()
+        self.resumed_at = self.saved_at = self._resume()
+        start_folder(folder, graph)
 
     def run(self) -> Iterator[EpochReport]:
         """Train to the end, keeping the folder current."""
@@ -67,6 +70,7 @@ class FolderTraining:
                 write_atomically(self.folder / "training.jsonl", "".join(log).encode())
                 # last, so that what it vouches for is already there
                 save_resume(self.folder, *self.trainer.state(), self.identity)
+                self.saved_at = report.epoch
             yield report
         self._finish()
 
@@ -128,8 +132,11 @@ class FolderTraining:
         path = self.folder / "training.jsonl"
         if not epoch or not path.is_file():
             return []
-        lines = path.read_text("utf-8").splitlines(keepends=True)
-        return [line for line in lines if json.loads(line)["epoch"] <= epoch]
+        try:
+            lines = path.read_text("utf-8").splitlines(keepends=True)
+            return [line for line in lines if json.loads(line)["epoch"] <= epoch]
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise ModelError(f"{path} is damaged ({error}): delete it to go on without its lines") from error
 
 
 def train(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph, target_edges
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.graphs.what_if import Removals, changed_nodes, what_if
+from powerlink.graphs.what_if import Removals, changed_nodes, nothing_but, what_if
 from powerlink.models.protocol import Embeddings, LinkModel
 from powerlink.models.ranking import filtered_ranks, score_tails
 from powerlink.models.subject import Subject
@@ -122,16 +122,29 @@ def _row_in_scenario(copies: Tensor, size: int, entity: Tensor) -> Tensor:
 
 
 @torch.no_grad()
+def encode_only(
+    model: LinkModel, graph: ComputationGraph, query: Tensor, scenario: Tensor, edge: Tensor
+) -> tuple[Embeddings, Tensor]:
+    """Encode head and tail of each scenario's query (S,) from the edges (scenario, edge) alone.
+
+    Returns the embeddings and the triples (S, 3) over them.
+    """
+    wanted = torch.stack([graph.head[query], graph.tail[query]], dim=1)
+    world, place = nothing_but(graph, scenario, edge, wanted)
+    return model.encode(world), torch.stack([place[:, 0], graph.queries[query, 1], place[:, 1]], dim=1)
+
+
+@torch.no_grad()
 def standings_with_only(subject: Subject, graph: ComputationGraph, owner: Tensor, edge: Tensor) -> Standing:
     """Score and rank every query with head and tail encoded from the given facts alone.
 
     (owner, edge) lists the edges kept per query, both directions. Other candidates keep their whole-graph encoding.
     """
     model = subject.model
-    weight = torch.zeros(graph.num_edges, device=graph.device).index_fill(0, edge, 1.0)
-    embeddings = model.encode(graph, weight)
-    score = model.score(embeddings, graph.triples)
-    logits = score_tails_of(model, embeddings, subject.whole, graph.head, graph.queries[:, 1])
+    everyone = torch.arange(graph.num_queries, device=graph.device)
+    embeddings, triples = encode_only(model, graph, everyone, owner, edge)
+    score = model.score(embeddings, triples)
+    logits = score_tails_of(model, embeddings, subject.whole, triples[:, 0], graph.queries[:, 1])
     logits = logits.scatter(1, graph.queries[:, 2:], score.unsqueeze(1))
     return Standing(score, filtered_ranks(logits, graph.queries, subject.known))
 

@@ -13,7 +13,7 @@ from powerlink.graphs.incidence import row_pointer
 from powerlink.graphs.what_if import Removals
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.search import PathBatch
-from powerlink.verify.counterfactual import edges_of_facts, scores_without
+from powerlink.verify.counterfactual import edges_of_facts, encode_only, scores_without
 
 NOISE = 1e-5  # a drop of the logit smaller than this (relative to its size) is rounding, not effect
 
@@ -50,8 +50,10 @@ def choose_in_order(graph: ComputationGraph, paths: PathBatch, count: int) -> Te
 def choose_by_proof(model: LinkModel, graph: ComputationGraph, paths: PathBatch, count: int) -> Choice:
     """Add, one after the other, the path whose facts, removed with those already chosen, lower the logit most.
 
-    A query stops when nothing lowers it further. No two chosen paths are variants of one route. `paths` are sorted by
-    query; between equals the earlier candidate wins.
+    A query stops when nothing lowers it further. No two chosen paths are variants of one route. Where several lower it
+    alike (a path that shares one needed fact with the reason falls with it), the one wins whose facts alone, with those
+    already chosen, support the prediction best; between equals still, the earlier candidate. `paths` are sorted by
+    query.
     """
     route = route_of(graph, paths)
     row = row_pointer(paths.query, graph.num_queries)
@@ -73,10 +75,11 @@ def choose_by_proof(model: LinkModel, graph: ComputationGraph, paths: PathBatch,
         scores = scores_without(
             model, graph, query, Removals.of(graph, candidate.numel(), *edges_of_facts(graph, scenario, removed))
         )
-        best, winner = _lowest(scores, query, graph.num_queries)
-        tolerance = NOISE * now.abs().clamp(min=1.0)
-        improves = open_query & (winner >= 0) & (best < now - tolerance)
-        chosen = candidate[winner[improves]]
+        best = scores.new_full((graph.num_queries,), torch.inf).scatter_reduce(0, query, scores, "amin")
+        noise = NOISE * now.abs().clamp(min=1.0)
+        improves = open_query & (best < now - noise)
+        rivals = (improves[query] & (scores <= (best + noise)[query])).nonzero().squeeze(1)
+        chosen = candidate[_most_sufficient(model, graph, query, removed, rivals)]
         index[improves, turn] = chosen
         now = torch.where(improves, best, now)
         open_query = improves
@@ -92,11 +95,18 @@ def _chosen_edges(paths: PathBatch, index: Tensor) -> Tensor:
     return torch.where((index >= 0).unsqueeze(2), edges, -1).flatten(1)
 
 
-def _lowest(scores: Tensor, query: Tensor, num_queries: int) -> tuple[Tensor, Tensor]:
-    """Return each query's lowest score and the first position that has it; +inf and −1 where there is none."""
-    best = scores.new_full((num_queries,), torch.inf).scatter_reduce(0, query, scores, "amin")
-    position = torch.arange(scores.numel(), device=scores.device)
-    at_best = (scores == best[query]).nonzero().squeeze(1)
-    winner = query.new_full((num_queries,), scores.numel())
-    winner = winner.scatter_reduce(0, query[at_best], position[at_best], "amin")
-    return best, winner.masked_fill(winner == scores.numel(), -1)
+def _most_sufficient(model: LinkModel, graph: ComputationGraph, query: Tensor, edges: Tensor, rivals: Tensor) -> Tensor:
+    """Return, for each query that has rivals (positions in `query` and `edges`), the one to choose, by query."""
+    counts = torch.bincount(query[rivals], minlength=graph.num_queries)
+    support = torch.zeros(rivals.numel(), device=graph.device)
+    contested = (counts[query[rivals]] > 1).nonzero().squeeze(1)
+    if contested.numel():
+        scenario = torch.arange(contested.numel(), device=graph.device)
+        facts = edges_of_facts(graph, scenario, edges[rivals[contested]])
+        embeddings, triples = encode_only(model, graph, query[rivals[contested]], *facts)
+        support = support.to(embeddings.entity.dtype).index_put((contested,), model.score(embeddings, triples))
+    most = support.new_full((graph.num_queries,), -torch.inf).scatter_reduce(0, query[rivals], support, "amax")
+    near = support >= (most - NOISE * most.abs().clamp(min=1.0))[query[rivals]]
+    first = rivals.new_full((graph.num_queries,), query.numel())
+    first = first.scatter_reduce(0, query[rivals][near], rivals[near], "amin")
+    return first[counts > 0]

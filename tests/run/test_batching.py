@@ -1,0 +1,101 @@
+"""Batches: every query once and in order, within the budget, and the same answer whatever the batch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import fact_lists, knowledge_graph, messages_of, random_rows, settings_of, triple_tensor
+from powerlink.explainers.floor import Gradient
+from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.graphs.computation_graph import extract
+from powerlink.models.link_model import build_model
+from powerlink.models.subject import Subject
+from powerlink.pipeline import ExplainSettings
+from powerlink.run import explain_many as run
+from powerlink.run.batching import batches
+
+N, R = 14, 3
+ROWS = random_rows(3, N, R, 45)
+QUERIES = [(i, i % R, (3 * i + 1) % N) for i in range(N)]
+
+
+@pytest.fixture(scope="module")
+def subject():
+    model = build_model(settings_of("compgcn", "distmult", 2), N, R, 0).eval()
+    return Subject.of(knowledge_graph(ROWS, N, R), model, "cpu", name="m", hash="h")
+
+
+@given(
+    rows=fact_lists(N, R, max_size=40, min_size=1),
+    queries=fact_lists(N, R, max_size=30),
+    budget=st.integers(1, 200),
+    most=st.integers(1, 8),
+)
+def test_every_query_is_in_one_batch_in_order_and_within_the_budget(rows, queries, budget, most):
+    messages = messages_of(rows, N, R)
+    runs = batches(messages, triple_tensor(queries), 2, edge_budget=budget, most=most)
+    assert [tuple(q) for part in runs for q in part.tolist()] == list(queries)
+    for part in runs:
+        assert 1 <= len(part) <= most
+        assert len(part) == 1 or extract(messages, part, 2).num_edges <= budget
+
+
+def test_no_queries_are_no_batches():
+    assert batches(messages_of(ROWS, N, R), triple_tensor([]), 2) == []
+
+
+@pytest.mark.parametrize(("budget", "most"), [(1, 32), (60, 32), (10**6, 3)])
+def test_explanations_do_not_depend_on_the_batches(subject, monkeypatch, budget, most):
+    settings = ExplainSettings(paths=3, core=0)
+    how = {"settings": settings, "explainer": PowerLink(steps=5)}
+    whole = run.explain_many(subject, triple_tensor(QUERIES), **how)
+    monkeypatch.setattr(run, "batches", lambda *args: batches(*args, edge_budget=budget, most=most))
+    parts = list(run.explain_in_batches(subject, triple_tensor(QUERIES), **how))
+    assert len(parts) > 1
+    again = [explanation for part in parts for explanation in part]
+    assert any(e.paths for e in whole)
+    for one, other in zip(whole, again, strict=True):
+        assert (one.query, one.status, one.considered, one.size) == (
+            other.query,
+            other.status,
+            other.considered,
+            other.size,
+        )
+        assert [p.facts for p in one.paths] == [p.facts for p in other.paths]
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+        for ours, theirs in zip(one.paths, other.paths, strict=True):
+            assert (ours.score, ours.score_without) == pytest.approx((theirs.score, theirs.score_without), abs=1e-5)
+
+
+def test_an_executor_may_be_given(subject):
+    class Backwards:
+        """Does the last job first, and still gives the outcomes back in order."""
+
+        def map(self, function, jobs):
+            return iter([function(job) for job in reversed(list(jobs))][::-1])
+
+    queries = triple_tensor(QUERIES)
+    serial = list(run.explain_in_batches(subject, queries, explainer=Gradient()))
+    other = list(run.explain_in_batches(subject, queries, explainer=Gradient(), executor=Backwards()))
+    assert serial == other
+
+
+def test_a_query_is_answered_the_same_alone_and_among_others(subject):
+    steps = PowerLink(steps=5)
+    many = run.explain_many(subject, triple_tensor(QUERIES), explainer=steps)
+    names = subject.graph
+    for (head, relation, tail), among in zip(QUERIES[:4], many, strict=False):
+        named = names.entities[head], names.relations[relation], names.entities[tail]
+        alone = run.explain(subject, *named, explainer=steps)
+        assert [p.facts for p in alone.paths] == [p.facts for p in among.paths]
+
+
+def test_asking_for_heads_asks_through_the_inverse(subject):
+    facts = torch.tensor([[1, 2, 3]])
+    assert run.as_queries(subject, facts, rank_heads=True).tolist() == [[3, 2 + R, 1]]
+    assert run.as_queries(subject, [("e1", "r2", "e3")]).tolist() == [[1, 2, 3]]
+    assert run.as_queries(subject, []).shape == (0, 3)
+    assert run.explain_many(subject, []) == []

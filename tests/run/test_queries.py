@@ -1,0 +1,66 @@
+"""Where many queries come from."""
+
+from __future__ import annotations
+
+import gzip
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from builders import knowledge_graph, random_rows, settings_of
+from powerlink.errors import DataError
+from powerlink.kg.knowledge_graph import KnowledgeGraph
+from powerlink.models.link_model import build_model
+from powerlink.models.subject import Subject
+from powerlink.run.queries import predicted_only, read_queries
+from powerlink.verify.verdict import standing_of
+
+GRAPH = KnowledgeGraph.from_names("g", {"train": [("a b", "r", "c\td"), ("c\td", "r", 'e,"f"\u2028')]})
+ROWS = [("a b", "r", "c\td"), ("c\td", "r", 'e,"f"\u2028')]
+
+
+def test_queries_are_read_from_every_kind_of_table(tmp_path):
+    expected = [list(GRAPH.triple(*row)) for row in ROWS]
+    (tmp_path / "q.csv").write_text('head,relation,tail\na b,r,"c\td"\n"c\td",r,"e,""f""\u2028"\n', encoding="utf-8")
+    columns = dict(zip(("head", "relation", "tail"), zip(*ROWS, strict=True), strict=True))
+    pq.write_table(pa.table(columns), tmp_path / "q.parquet")
+    for name in ("q.csv", "q.parquet"):
+        assert read_queries(GRAPH, tmp_path / name).tolist() == expected
+    (tmp_path / "q.tsv.gz").write_bytes(gzip.compress('a b\tr\te,"f"\u2028\n'.encode()))
+    assert read_queries(GRAPH, tmp_path / "q.tsv.gz").tolist() == [list(GRAPH.triple("a b", "r", 'e,"f"\u2028'))]
+
+
+def test_repeated_queries_and_line_ends_of_windows_are_read(tmp_path):
+    (tmp_path / "q").write_bytes("\ufeffa b\tr\ta b\r\na b\tr\ta b\r\n\r\n".encode())
+    assert read_queries(GRAPH, tmp_path / "q").shape == (2, 3)
+
+
+def test_an_unknown_name_is_told_with_its_place(tmp_path):
+    (tmp_path / "q.tsv").write_text("a b\tr\ta b\na c\tr\ta b\n")
+    with pytest.raises(DataError, match=r"q\.tsv, triple 2: there is no entity named 'a c'; did you mean 'a b'"):
+        read_queries(GRAPH, tmp_path / "q.tsv")
+
+
+N, R = 14, 3
+
+
+def subject():
+    model = build_model(settings_of("compgcn", "distmult", 1), N, R, 0).eval()
+    return Subject.of(knowledge_graph(random_rows(3, N, R, 45), N, R), model, "cpu", name="m", hash="h")
+
+
+@pytest.mark.parametrize("limit", [None, 1, 5])
+@pytest.mark.parametrize("chunk", [3, 256])
+def test_believed_queries_are_kept_in_order_up_to_the_limit(limit, chunk):
+    asked = subject()
+    queries = torch.tensor([(h, r, t) for h in range(N) for r in range(R) for t in range(4)])
+    standing = standing_of(asked, queries)
+    believed = queries[(standing.score > 0) | (standing.rank == 1)]
+    assert 5 < len(believed) < len(queries)
+    assert predicted_only(asked, queries, limit, chunk).tolist() == believed[:limit].tolist()
+
+
+def test_of_no_queries_none_are_believed():
+    assert predicted_only(subject(), torch.empty(0, 3, dtype=torch.long)).shape == (0, 3)
