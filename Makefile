@@ -27,6 +27,7 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/explain.py
 	$(BIN)/python benchmarks/known_reasoning.py
+	$(BIN)/python benchmarks/faithfulness.py
 
 # The stamp is newer than what it was made from, so a second run starts at once.
 $(READY): pyproject.toml constraints.txt

@@ -59,6 +59,7 @@ RUNS = {
     "gradient, proof": (Gradient(), ALONE),
     "power-link alone, proof": (PowerLink(), ALONE),
     "power-link, mask (paper)": (PowerLink(), MASK),
+    "power-link thorough, mask": (PowerLink.thorough(), replace(MASK, cost="log")),
     "gradient, mask": (Gradient(), MASK),
     "random, mask": (Random(), MASK),
 }

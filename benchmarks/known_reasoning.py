@@ -48,8 +48,7 @@ RUNS: dict[str, tuple[Explainer, ExplainSettings]] = {
     "gradient, proof": (Gradient(), ALONE),
     "power-link, mask": (PowerLink(), MASK),
     "power-link, mask, cost log": (PowerLink(), replace(MASK, cost="log")),
-    "power-link without path term, mask": (PowerLink(path_weight=0.0), MASK),
-    "power-link, size_weight 3, steps 200, mask": (PowerLink(size_weight=3.0, steps=200), MASK),
+    "power-link thorough, mask": (PowerLink.thorough(), replace(MASK, cost="log")),
     "power-link alone, proof": (PowerLink(), ALONE),
     "power-link, proof (default)": (PowerLink(), PROOF),
 }

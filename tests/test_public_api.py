@@ -26,6 +26,7 @@ PUBLIC = [
     "Status",
     "evaluate",
     "read_explanations",
+    "write_explanations",
     "show",
     "write_page",
     "save_figure",

@@ -19,7 +19,7 @@ from powerlink.models.training import TrainingSettings
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.figure import save_figure
 from powerlink.report.schema import read_explanations
-from powerlink.report.show import show, write_page
+from powerlink.report.show import show, write_explanations, write_page
 from powerlink.run.explain_many import explain, explain_many
 from powerlink.run.train_folder import train
 from powerlink.verify.metrics import evaluate
@@ -46,6 +46,7 @@ __all__ = [
     "Status",
     "evaluate",
     "read_explanations",
+    "write_explanations",
     "show",
     "write_page",
     "save_figure",

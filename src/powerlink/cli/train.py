@@ -20,7 +20,7 @@ from powerlink.cli.console import (
 )
 from powerlink.cli.datasets import DataDirOption
 from powerlink.kg import catalog
-from powerlink.models.link_model import PAPER_LAYERS, DecoderName, EncoderName, ModelSettings
+from powerlink.models.link_model import DEFAULT_LAYERS, DecoderName, EncoderName, ModelSettings
 from powerlink.models.training import TrainingSettings
 from powerlink.report.wording import counted
 from powerlink.run.train_folder import FolderTraining
@@ -37,7 +37,7 @@ def train(
     epochs: Annotated[int, typer.Option(help="Most passes over the data.", min=1)] = 200,
     dim: Annotated[int, typer.Option(help="Width of all vectors.", min=1)] = 100,
     layers: Annotated[
-        int | None, typer.Option(help="Message-passing layers.", min=1, show_default="1; for wgcn 2")
+        int | None, typer.Option(help="Message-passing layers.", min=1, show_default="2; for rgcn 1")
     ] = None,
     batch_size: Annotated[int, typer.Option(help="(head, relation) pairs per step.", min=2)] = 256,
     lr: Annotated[float, typer.Option(help="Adam's learning rate.", min=0)] = 0.003,
@@ -53,7 +53,7 @@ def train(
 
     Example: powerlink train --data atlas --encoder compgcn --decoder distmult --out models/atlas
     """
-    depth = layers or PAPER_LAYERS[encoder]
+    depth = layers or DEFAULT_LAYERS[encoder]
     model = ModelSettings(encoder=encoder, decoder=decoder, widths=(dim,) * (depth + 1))
     training = TrainingSettings(epochs=epochs, batch_size=batch_size, lr=lr, patience=patience, seed=seed)
     train_with_progress(data, out, model, training, device, data_dir, seed)

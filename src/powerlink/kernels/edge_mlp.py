@@ -60,7 +60,7 @@ class _EdgeMLP(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         rows: EdgeRows = ctx.rows
-        as_head, as_tail, by_relation, second, second_bias, last, last_bias = ctx.saved_tensors
+        as_head, as_tail, by_relation, second, second_bias, last, _ = ctx.saved_tensors
         result = [torch.zeros_like(tensor) for tensor in ctx.saved_tensors]
         d_head, d_tail, d_relation, d_second, d_second_bias, d_last, d_last_bias = result
         for query, edges in rows.chunks():

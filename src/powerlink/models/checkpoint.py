@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, ModelError, OutputError, SettingsError
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.storage import load_graph, save_graph
@@ -32,22 +32,6 @@ from powerlink.models.training import TrainingSettings
 
 FORMAT = 1
 KEYS = {"model": dict, "training": dict, "graph": dict, "accuracy": dict, "finished": bool, "weights": str}
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a kill or a full disk leaves either the old one or the new one, never half."""
-    part = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:

@@ -19,7 +19,8 @@ EncoderName = Literal["rgcn", "wgcn", "compgcn"]
 DecoderName = Literal["transe", "distmult", "conve"]
 ENCODERS: tuple[EncoderName, ...] = ("rgcn", "wgcn", "compgcn")
 DECODERS: tuple[DecoderName, ...] = ("transe", "distmult", "conve")
-PAPER_LAYERS: dict[EncoderName, int] = {"rgcn": 1, "wgcn": 2, "compgcn": 1}
+# RGCN and WGCN as in the paper, where CompGCN has one layer or two; with two it sees the middle of a path.
+DEFAULT_LAYERS: dict[EncoderName, int] = {"rgcn": 1, "wgcn": 2, "compgcn": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class ModelSettings:
 
     encoder: EncoderName = "compgcn"
     decoder: DecoderName = "distmult"
-    widths: tuple[int, ...] = (100, 100)  # input, then each layer's output
+    widths: tuple[int, ...] = (100, 100, 100)  # input, then each layer's output
     output_dropout: float = 0.2
     layer_dropout: float = 0.1
     blocks: int = 5  # RGCN

@@ -33,7 +33,9 @@ def predict(
     if top < 1:
         raise SettingsError(f"top must be at least 1, not {top}")
     given = graph.entities.index(head if head is not None else tail or "")
-    asked = graph.relations.index(relation) + (0 if head is not None else graph.num_relations)
+    named = graph.relations.index(relation)
+    relation = graph.relations[named]
+    asked = named if head is not None else named + graph.num_relations
     device = subject.messages.device
     one, kind = torch.tensor([given], device=device), torch.tensor([asked], device=device)
     with undisturbed(subject.model):

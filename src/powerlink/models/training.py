@@ -27,7 +27,7 @@ class TrainingSettings:
 
     epochs: int = 200
     batch_size: int = 256
-    lr: float = 0.001
+    lr: float = 0.003
     label_smoothing: float = 0.1
     patience: int = 5  # evaluations without a better validation MRR before training stops
     evaluate_every: int = 10  # epochs

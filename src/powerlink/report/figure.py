@@ -75,6 +75,7 @@ def save_figure(explanation: Explanation, path: str | PathLike[str]) -> None:
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with matplotlib.rc_context({"svg.hashsalt": "powerlink"}):
         try:
+            target.parent.mkdir(parents=True, exist_ok=True)
             draw(explanation).savefig(target, dpi=2 * _DPI, format=suffix[1:], metadata=dates.get(suffix))
         except OSError as error:
             raise OutputError(f"{target} cannot be written: {error.strerror}") from None

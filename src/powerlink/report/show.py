@@ -7,9 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from powerlink.errors import OutputError
+from powerlink.atomic_file import write_atomically
 from powerlink.explanation import Explanation
 from powerlink.report.html import render_page
+from powerlink.report.schema import to_json
 from powerlink.report.text import print_explanations
 
 
@@ -20,10 +21,9 @@ def show(explanations: Explanation | Sequence[Explanation]) -> None:
 
 def write_page(explanations: Sequence[Explanation], path: str | Path, title: str = "Explanations") -> None:
     """Write one self-contained HTML page."""
-    path = Path(path)
-    page = render_page(explanations, title)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+    write_atomically(Path(path), render_page(explanations, title).encode())
+
+
+def write_explanations(explanations: Sequence[Explanation], path: str | Path) -> None:
+    """Write explanations as JSON Lines, one a line; `read_explanations` reads them back without loss."""
+    write_atomically(Path(path), "".join(to_json(e) + "\n" for e in explanations).encode())

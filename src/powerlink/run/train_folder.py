@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, ModelError
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.checkpoint import (
@@ -20,7 +21,6 @@ from powerlink.models.checkpoint import (
     save_model,
     save_resume,
     start_folder,
-    write_atomically,
 )
 from powerlink.models.link_model import ModelSettings, build_model
 from powerlink.models.ranking import Accuracy, rank_facts

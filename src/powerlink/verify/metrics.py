@@ -61,12 +61,12 @@ def _readings(tops: Sequence[int]) -> list[tuple[str, Protocol, _Reading]]:
     ours += [
         ("logit drop, each path", "powerlink", _mean_single_drop),
         ("logit drop, all paths", "powerlink", _joint_drop),
-        ("logit kept by only these", "powerlink", _kept_by_these),
+        ("logit change, only these kept", "powerlink", _kept_by_these),
         ("paths shown", "powerlink", lambda e: float(len(e.paths))),
     ]
     paper: list[tuple[str, Protocol, _Reading]] = [
         ("F+", "paper", lambda e: e.paper.fidelity_plus if e.paper else None),
-        ("F-", "paper", lambda e: e.paper.fidelity_minus if e.paper else None),
+        ("F−", "paper", lambda e: e.paper.fidelity_minus if e.paper else None),
         ("Sparsity", "paper", lambda e: e.paper.sparsity if e.paper else None),
         ("Sparsity (kept edges)", "paper", lambda e: e.paper.sparsity_kept if e.paper else None),
     ]
@@ -89,13 +89,16 @@ def _paper_rank_got_worse(top: int, e: Explanation) -> float:
 
 
 def _mean_single_drop(e: Explanation) -> float | None:
-    if not e.paths or e.score is None:
+    """A query whose paths move nothing, or that has none, counts as zero: leaving it out would flatter."""
+    if e.score is None:
         return None
-    return float(np.mean([e.score - path.score_without for path in e.paths]))
+    return float(np.mean([e.score - path.score_without for path in e.paths])) if e.paths else 0.0
 
 
 def _joint_drop(e: Explanation) -> float | None:
-    return None if e.without_all is None or e.score is None else e.score - e.without_all.score
+    if e.score is None:
+        return None
+    return e.score - e.without_all.score if e.without_all else 0.0
 
 
 def _kept_by_these(e: Explanation) -> float | None:

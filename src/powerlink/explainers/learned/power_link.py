@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,11 +46,20 @@ class PowerLink:
     path_weight: float = setting(1.0, "weight of lining up into walks; 0 switches it off")
     size_weight: float = setting(0.03, "weight of staying small")
 
+    @classmethod
+    def thorough(cls) -> PowerLink:
+        """Return the settings whose mask alone, in its own order, points at the reason (docs/results/known-reasoning.md).
+
+        The paper's 50 steps leave nearly all edges near head and tail close to 1; more steps under a size term that
+        counts are what tells the needed ones from the rest. Use with `cost="log"`, which does not favour short paths.
+        """
+        return cls(steps=300, size_weight=3.0, prediction_weight=3.0)
+
     def __post_init__(self) -> None:
         if not 1 <= self.min_order <= self.order:
             raise SettingsError(f"min_order must lie between 1 and order ({self.order}), not {self.min_order}")
-        if self.steps < 0 or self.lr <= 0 or self.hidden < 1:
-            raise SettingsError("steps must not be negative; lr and hidden must be positive")
+        if self.steps < 0 or not 0 < self.lr < math.inf or self.hidden < 1:
+            raise SettingsError("steps must not be negative; lr and hidden must be positive and finite")
         if self.combination not in ("concat", "euclidean"):
             raise SettingsError(f"combination must be concat or euclidean, not {self.combination!r}")
 
