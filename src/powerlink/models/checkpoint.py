@@ -14,6 +14,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -178,9 +179,11 @@ def load_resume(folder: Path) -> tuple[dict[str, Tensor], dict[str, float], str]
 
 def versions() -> dict[str, str]:
     """Name the versions that decide numbers."""
-    from importlib.metadata import version  # noqa: PLC0415 - only needed when something is saved
-
-    return {"powerlink": version("powerlink"), "torch": torch.__version__}
+    try:
+        own = version("powerlink")
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        own = "unknown"
+    return {"powerlink": own, "torch": torch.__version__}
 
 
 def _hash(path: Path) -> str:
