@@ -1,7 +1,8 @@
 """Where the time of an explanation goes, stage by stage, at the paper's size.
 
-An untrained WGCN-ConvE (width 128, two layers: an untrained model costs the same) and random test facts of FB15k-237, two
-hops, whatever the size of their neighbourhood. Prints and saves seconds per stage, sizes, statuses and peak memory.
+An untrained WGCN-ConvE (width 128, two layers: an untrained model costs the same) and random test facts of FB15k-237,
+two hops, whatever the size of their neighbourhood. Prints and saves seconds per stage, sizes, statuses and peak
+memory.
 
     python benchmarks/explain.py --data-dir DIR
 """
@@ -101,7 +102,7 @@ def main() -> None:
     total = time.perf_counter() - begin
     sizes = [e.size for e in found if e.size]
     result = {
-        "command": f"python benchmarks/explain.py --queries {args.queries} --select {args.select} --device {args.device}",
+        "command": f"python benchmarks/explain.py --queries {args.queries} --select {args.select} --device {device}",
         "machine": args.machine,
         "date": date.today().isoformat(),
         "versions": versions(),

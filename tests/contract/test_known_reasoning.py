@@ -1,16 +1,15 @@
 """Explainers against a model whose reasons are known: is the first path shown a true one, to the exact relation?
 
 Every query has one true path, seldom two, among dozens: false paths of the same and of smaller length, facts of other
-relations beside every true hop, hubs. The gradient finds the truth nearly always. The learned mask does not at its
-defaults: nearly all edges around head and tail end close to 1, with or without the path term, and then the shortest
-path wins. The size term is what tells the needed from the rest; at the default weight of 0.03 it is too weak on graphs
-of this size, and with a larger one and more steps the mask finds the truth too. Thresholds leave room for samples this
-small; the figures themselves are in benchmarks/results/known_reasoning.json.
+relations beside every true hop, hubs. At the paper's 50 steps nearly all mask values around head and tail end close
+to 1 and the shortest path wins; with more steps under a size term that counts (`PowerLink.thorough()`) the mask's own
+order finds the truth. Choice by proof finds it at the default settings. Figures over more graphs are in
+benchmarks/results/known_reasoning.json.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -26,7 +25,7 @@ from powerlink.models.rule_model import RuleModel
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings, explain_batch
 
-SEEDS = (0, 1, 2)
+SEEDS = (100, 101, 102)  # no setting was chosen on these
 BY_MASK = ExplainSettings(select="mask", hops=1, max_length=3)  # one hop holds every path of three
 BY_PROOF = ExplainSettings(select="proof", hops=1, max_length=3)
 
@@ -105,8 +104,8 @@ def test_the_task_is_not_trivial(cases: list[Case]) -> None:
     assert sum(truths) / len(truths) < 1.5
 
 
-def test_chance_finds_almost_nothing(cases: list[Case]) -> None:
-    assert hit_rate(cases, Random(), BY_MASK) < 0.15
+def test_chance_finds_little(cases: list[Case]) -> None:
+    assert hit_rate(cases, Random(), BY_MASK) < 0.3
 
 
 @pytest.mark.parametrize("inverse", [False, True])
@@ -114,12 +113,17 @@ def test_the_gradient_finds_the_truth(cases: list[Case], inverse: bool) -> None:
     assert hit_rate(cases, Gradient(), BY_MASK, inverse=inverse) >= 0.95
 
 
-def test_the_mask_at_its_defaults_beats_chance(cases: list[Case]) -> None:
-    assert hit_rate(cases, PowerLink(), BY_MASK, every=4) >= 0.2
+def test_the_mask_at_the_papers_settings_beats_chance(cases: list[Case]) -> None:
+    assert hit_rate(cases, PowerLink(), BY_MASK, every=2) > hit_rate(cases, Random(), BY_MASK, every=2) + 0.1
 
 
-def test_the_mask_finds_the_truth_when_size_counts(cases: list[Case]) -> None:
-    assert hit_rate(cases, PowerLink(size_weight=3.0, steps=200), BY_MASK, every=8) >= 0.7
+def test_the_thorough_mask_finds_the_truth_in_its_own_order(cases: list[Case]) -> None:
+    by_mask = replace(BY_MASK, cost="log")
+    assert hit_rate(cases, PowerLink.thorough(), by_mask, every=2) >= 0.95
+
+
+def test_proof_finds_the_truth_at_the_default_settings(cases: list[Case]) -> None:
+    assert hit_rate(cases, PowerLink(), BY_PROOF, every=2) >= 0.95
 
 
 def test_proof_shows_what_the_prediction_stands_on(cases: list[Case]) -> None:

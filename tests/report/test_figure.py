@@ -75,5 +75,11 @@ def test_files_that_cannot_be(france: Explanation, tmp_path: Path) -> None:
         save_figure(france, tmp_path / "figure.gif")
     with pytest.raises(SettingsError, match="without suffix"):
         save_figure(france, tmp_path / "figure")
-    with pytest.raises(OutputError, match="cannot be written: No such file"):
-        save_figure(france, tmp_path / "nowhere" / "figure.png")
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OutputError, match="cannot be written"):
+        save_figure(france, tmp_path / "file" / "figure.png")
+
+
+def test_missing_folders_are_made(france: Explanation, tmp_path: Path) -> None:
+    save_figure(france, tmp_path / "new" / "figure.svg")
+    assert (tmp_path / "new" / "figure.svg").stat().st_size > 1000

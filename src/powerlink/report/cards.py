@@ -136,7 +136,9 @@ def _lead(explanation: Explanation) -> str:
         paths = "this path" if len(explanation.paths) == 1 else f"these {len(explanation.paths)} paths"
         sentence = f"Without {paths} the score {verb} from {change.before} to {change.after}"
         if explanation.rank is not None and without.rank is not None:
-            sentence += f", and the rank goes from {wording.rank(explanation.rank)} to {wording.rank(without.rank)}"
+            before, after = wording.rank(explanation.rank), wording.rank(without.rank)
+            moves = f"stays {before}" if before == after else f"goes from {before} to {after}"
+            sentence += f", and the rank {moves}"
         sentences.append(f"{sentence}.")
     if explanation.considered:
         verb = "was" if explanation.considered == 1 else "were"

@@ -48,7 +48,7 @@ class PowerLink:
 
     @classmethod
     def thorough(cls) -> PowerLink:
-        """Return the settings whose mask alone, in its own order, points at the reason (docs/results/known-reasoning.md).
+        """Return the settings whose mask alone, in its own order, points at the reason (see docs/results).
 
         The paper's 50 steps leave nearly all edges near head and tail close to 1; more steps under a size term that
         counts are what tells the needed ones from the rest. Use with `cost="log"`, which does not favour short paths.
