@@ -163,6 +163,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=["atlas", "umls"])
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--models", type=Path, default=Path("models/faithfulness"), help="where models are kept")
+    parser.add_argument("--machine", default="2-core CPU")
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--sample", type=int, default=15, help="queries searched exhaustively")
     parser.add_argument("--most", type=int, default=10_000, help="paths an exhaustive search may judge")
@@ -171,7 +172,7 @@ def main() -> None:
     arguments = parser.parse_args()
     results: dict[str, Any] = {
         "command": "python benchmarks/faithfulness.py",
-        "machine": f"{torch.get_num_threads()}-core CPU",
+        "machine": arguments.machine,
         "date": date.today().isoformat(),
         "versions": versions(),
         "models": {},

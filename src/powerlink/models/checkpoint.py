@@ -182,7 +182,7 @@ def versions() -> dict[str, str]:
     try:
         own = version("powerlink")
     except PackageNotFoundError:  # run from a source tree that was never installed
-        own = "unknown"
+        own = "source tree"
     return {"powerlink": own, "torch": torch.__version__}
 
 
