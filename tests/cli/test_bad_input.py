@@ -459,7 +459,7 @@ def test_a_disk_that_fills_while_training_keeps_the_model_that_is_there(powerlin
         real(descriptor)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.os, "fsync", fsync)
+        patch.setattr(os, "fsync", fsync)
         outcome = powerlink(*command)
     assert outcome.code == 1
     assert "No space left on device" in outcome.err

@@ -219,7 +219,7 @@ def test_nothing_believed_is_said(powerlink, model, monkeypatch):
 def test_evaluate_prints_both_protocols_or_json(powerlink, model, explanations):
     outcome = powerlink("evaluate", model, explanations)
     assert outcome.code == 0
-    assert all(metric in outcome.out for metric in ("F+", "F-", "Sparsity", "HΔR:1", "HΔR:5", "logit drop"))
+    assert all(metric in outcome.out for metric in ("F+", "F−", "Sparsity", "HΔR:1", "HΔR:5", "logit drop"))
     assert re.search(r"8 queries \d explained", outcome.said)
     assert max(map(len, outcome.out.splitlines())) <= 80
     figures = json.loads(powerlink("evaluate", model, explanations, "--json").out)["figures"]

@@ -50,7 +50,7 @@ def hostile_model(request, tmp_path_factory):
         else:
             columns = dict(zip(("head", "relation", "tail"), zip(*rows, strict=True), strict=True))
             pq.write_table(pa.table(columns), data / f"{split}.parquet")
-    call_once("train", "--data", data, "--epochs", 3, "--dim", 10, "--out", folder / "model")
+    call_once("train", "--data", data, "--epochs", 3, "--dim", 10, "--layers", 1, "--out", folder / "model")
     return folder / "model"
 
 

@@ -15,6 +15,7 @@ from command_line import call_once
 from safetensors.torch import load_file
 
 from powerlink.report.schema import read_explanations
+from powerlink.run import batching
 
 # The command line with batches of four queries, so that there is something to interrupt.
 IN_SMALL_BATCHES = """
@@ -24,6 +25,14 @@ from powerlink.cli.main import main
 main()
 """
 LIMIT = 40
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_batches_here_too():
+    before = batching.batches.__kwdefaults__["most"]
+    batching.batches.__kwdefaults__["most"] = 4
+    yield
+    batching.batches.__kwdefaults__["most"] = before
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +122,8 @@ def test_a_file_cut_anywhere_is_completed(powerlink, atlas_model, uninterrupted,
     """Whatever byte a kill, or a full disk, stopped at: in a line, in a letter, at a line's end, at the start."""
     lines = uninterrupted.read_bytes().splitlines(keepends=True)[:12]
     whole = b"".join(lines)
-    letter = next(i for i in range(len(lines[0]), len(whole)) if whole[i] >= 0x80)  # the first byte of some é
-    ends = [0, 1, len(lines[0]) - 1, len(lines[0]), len(lines[0]) + 5, letter + 1, len(whole) - 1]
+    ends = [0, 1, len(lines[0]) - 1, len(lines[0]), len(lines[0]) + 5, len(whole) - 1]
+    ends += [i + 1 for i in range(len(lines[0]), len(whole)) if whole[i] >= 0xC0][:1]  # inside some é, if there is one
     for end in ends:
         out = tmp_path / f"cut-at-{end}.jsonl"
         out.write_bytes(whole[:end])
@@ -209,7 +218,7 @@ def test_a_finished_training_is_not_repeated(powerlink, families, trained):
     ("flags", "said"),
     [
         (("--epochs", 50), "epochs 40, not 50"),
-        (("--dim", 10), "widths [20, 20], not [10, 10]"),
+        (("--dim", 10), "widths [20, 20, 20], not [10, 10, 10]"),
         (("--decoder", "transe"), "decoder distmult, not transe"),
         (("--seed", 1), "seed 0, not 1"),
         (("--data", "atlas"), "a model of another graph"),

@@ -91,16 +91,13 @@ def explain(
 
     ledger = Ledger(out, describe(subject, maker, settings, seed)) if out else None
     done: dict[Query, Explanation] = ledger.done if ledger else {}
-    open_queries = [q for q in asked.tolist() if name_query(subject.graph, q) not in done]
-    if out and len(open_queries) < len(asked):
-        errors.print(
-            f"{len(asked) - len(open_queries):,} of {len(asked):,} are already in {shown(out)}", soft_wrap=True
-        )
-    todo = torch.tensor(open_queries, dtype=torch.long).reshape(-1, 3)
+    there = {query for q in asked.tolist() if (query := name_query(subject.graph, q)) in done}
+    if out and there:
+        errors.print(f"{len(there):,} of {len(asked):,} are already in {shown(out)}", soft_wrap=True)
     try:
         with progress() as bar:
-            task = bar.add_task("explaining", total=len(open_queries))
-            for batch in explain_in_batches(subject, todo, explainer=maker, settings=settings, seed=seed):
+            task = bar.add_task("explaining", total=len(asked) - len(there))
+            for batch in explain_in_batches(subject, asked, explainer=maker, settings=settings, seed=seed, done=there):
                 if ledger:
                     ledger.append(batch)
                 else:

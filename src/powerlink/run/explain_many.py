@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 
 import torch
@@ -10,9 +10,10 @@ from torch import Tensor
 
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.protocol import Explainer
-from powerlink.explanation import Explanation, MadeBy
+from powerlink.explanation import Explanation, MadeBy, Query
 from powerlink.models.checkpoint import versions
 from powerlink.models.subject import Subject
+from powerlink.narrate import name_query
 from powerlink.pipeline import ExplainSettings, explain_batch
 from powerlink.run.batching import batches
 from powerlink.run.executor import Executor, Serial
@@ -54,16 +55,26 @@ def explain_in_batches(
     settings: ExplainSettings | None = None,
     seed: int = 0,
     executor: Executor | None = None,
+    done: Collection[Query] = (),
 ) -> Iterator[list[Explanation]]:
-    """Yield the explanations of queries (Q, 3) batch by batch, in order."""
+    """Yield the explanations of queries (Q, 3) batch by batch, in order, without those already `done`.
+
+    Batches are cut from all queries and a batch that is not done is computed whole: the last digits of a number depend
+    on its batch, and must not depend on where an earlier run was killed.
+    """
     explainer, settings = explainer or PowerLink(), settings or ExplainSettings()
     made_by = describe(subject, explainer, settings, seed)
 
     def job(batch: Tensor) -> list[Explanation]:
         return explain_batch(subject, batch, explainer=explainer, settings=settings, seed=seed, made_by=made_by)
 
+    def is_open(batch: Tensor) -> bool:
+        return any(name_query(subject.graph, query) not in done for query in batch.tolist())
+
+    already = frozenset(done)
     runs = batches(subject.messages, queries, settings.hops or subject.model.num_layers)
-    return (executor or Serial()).map(job, runs)
+    for explained in (executor or Serial()).map(job, [batch for batch in runs if is_open(batch)]):
+        yield [explanation for explanation in explained if explanation.query not in already]
 
 
 def explain_many(
