@@ -79,7 +79,7 @@ def known_reasoning(result: dict[str, Any]) -> str:
 
 Models that reason by planted rules of two and three hops, so the true path is known to the exact relation. Beside it stand
 false paths, facts of other relations along every true hop, scattered facts and hubs. Each figure is the share of {count}
-queries whose first path is true, on graphs that no setting was chosen on.
+queries whose first path is true, on graphs of seeds 100 to 102; settings were chosen on seeds 0 and 1.
 
 {table(["run", *(f"{size} entities, {noise}" for size, noise in kinds)], rows)}
 

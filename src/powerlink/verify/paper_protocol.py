@@ -52,8 +52,7 @@ def measure_paper(
 def _ranks(model: LinkModel, graph: ComputationGraph, paths: Tensor, tops: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Rank every tail on the computation graph, and without the top paths: (Q,), (Q, len(tops))."""
     base = model.encode(graph.everywhere)
-    everyone = torch.arange(graph.num_queries, device=graph.device)
-    rank = _rank(model, graph, base, everyone, None)
+    rank = _rank(model, graph, base, None)
     without = []
     for top in tops:
         owner, edge = _parallel_edges(graph, paths[:, :top].flatten(1))
@@ -64,13 +63,11 @@ def _ranks(model: LinkModel, graph: ComputationGraph, paths: Tensor, tops: Seque
             continue
         world = what_if(graph, removals, changed, model.num_layers, focused=False)
         encoded = model.encode(world).rows(torch.arange(world.num_copies, device=graph.device))
-        without.append(_rank(model, graph, base.followed_by(encoded), everyone, world.original))
+        without.append(_rank(model, graph, base.followed_by(encoded), world.original))
     return rank, torch.stack(without, dim=1) if without else rank.new_empty(graph.num_queries, 0)
 
 
-def _rank(
-    model: LinkModel, graph: ComputationGraph, embeddings: Embeddings, queries: Tensor, original: Tensor | None
-) -> Tensor:
+def _rank(model: LinkModel, graph: ComputationGraph, embeddings: Embeddings, original: Tensor | None) -> Tensor:
     """Rank each tail among its query's nodes; changed nodes (C,) have their rows behind the graph's own."""
     place = torch.arange(graph.num_nodes, device=graph.device)
     if original is not None:  # scenarios are queries here, and nodes belong to one query: a plain overwrite
