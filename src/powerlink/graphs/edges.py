@@ -8,7 +8,18 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.incidence import Incidence, row_pointer
+from powerlink.graphs.incidence import Incidence, Lookup, row_pointer
+
+TILE = 64  # pairs of one relation that a GPU multiplies by its matrix at once
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """(relation, source) pairs laid out in tiles of one relation each; the gaps read node 0 and are read by nobody."""
+
+    sources: Lookup  # (T·TILE,)
+    relations: Lookup  # (T,)
+    place: Tensor  # (P,) where each pair lies
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,10 +54,43 @@ class EdgeSlice:
         return self._pairs[0] // self.num_nodes
 
     @cached_property
+    def pair_sources(self) -> Lookup:
+        """The sources, to be read for each pair."""
+        return Lookup(self.pair_source, self.num_nodes)
+
+    @cached_property
+    def pair_relations(self) -> Lookup:
+        """The relations, to be read for each pair."""
+        return Lookup(self.pair_relation, 2 * self.num_relations)
+
+    @cached_property
+    def edge_relations(self) -> Lookup:
+        """The relations, to be read for each edge."""
+        return Lookup(self.relation, 2 * self.num_relations)
+
+    @cached_property
     def pairs_per_relation(self) -> tuple[Tensor, tuple[int, ...]]:
         """The relations that occur, and how many pairs each has."""
         present, counts = self.pair_relation.unique_consecutive(return_counts=True)
         return present, tuple(counts.tolist())
+
+    @cached_property
+    def tiles(self) -> Tiles:
+        """The pairs, padded so that every tile belongs to one relation."""
+        present, counts = self.pair_relation.unique_consecutive(return_counts=True)
+        tiles = (counts + TILE - 1) // TILE
+        first_tile, first_pair = tiles.cumsum(0) - tiles, counts.cumsum(0) - counts
+        shift = torch.repeat_interleave(first_tile * TILE - first_pair, counts)
+        place = torch.arange(self.pair_source.numel(), device=shift.device) + shift
+        relation = torch.repeat_interleave(present, tiles)
+        source = place.new_zeros(relation.numel() * TILE).index_copy_(0, place, self.pair_source)
+        return Tiles(Lookup(source, self.num_nodes), Lookup(relation, 2 * self.num_relations), place)
+
+    @cached_property
+    def tiles_to_targets(self) -> Incidence:
+        """Messages are pairs where the tiles put them."""
+        places = self.tiles.place[self._pairs[1]]
+        return Incidence.of(self.target, places, self.num_nodes, self.tiles.sources.index.numel())
 
     @cached_property
     def nodes_to_targets(self) -> Incidence:
@@ -63,6 +107,13 @@ class EdgeSlice:
         """Messages are pairs; facts are added up in row 2·target and inverses in row 2·target + 1."""
         rows = self.target * 2 + (self.relation >= self.num_relations)
         return Incidence.of(rows, self._pairs[1], 2 * self.num_nodes, self._pairs[0].numel())
+
+    @cached_property
+    def related_nodes_to_targets_by_direction(self) -> Incidence:
+        """Messages are nodes times relations; rows as in `pairs_to_targets_by_direction`."""
+        rows = self.target * 2 + (self.relation >= self.num_relations)
+        size = self.num_nodes
+        return Incidence.of(rows, self.source, 2 * size, size, self.relation, 2 * self.num_relations)
 
     def weights(self, edge_weight: Tensor | None) -> Tensor:
         """Cut a weight per edge of the graph down to these edges; without one, every edge weighs 1."""

@@ -1,4 +1,4 @@
-"""Which message each edge carries and where it is added: the pattern of a sparse matrix, in both sort orders."""
+"""Which message each edge carries and where it is added: the pattern of a sparse matrix, in every sort order."""
 
 from __future__ import annotations
 
@@ -8,25 +8,54 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+LONGEST_CHUNK = 128  # entries that one GPU program adds up: a hub must not keep the whole device waiting
+
+
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """Rows cut into pieces of bounded length, so that pieces can be added up in parallel and then together.
+
+    Piece i < num_rows is the beginning of row i (maybe empty); the rest of the long rows follows, row by row.
+    """
+
+    start: Tensor  # (C,) first entry of each piece
+    end: Tensor  # (C,) behind its last
+    long_row: Tensor  # (L,) rows of more than one piece
+    rest: Tensor  # (L + 1,) where the further pieces of each long row begin
+
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """Edges as entries of a matrix: messages are columns, the places they are added up at are rows."""
+    """Edges as entries of a matrix: messages are columns, the places they are added up at are rows.
+
+    With a `factor`, an entry's message is first multiplied by a row of another table (a relation's vector, say).
+    """
 
     row: Tensor  # (rows + 1,) where each row's entries begin
     column: Tensor  # (E,)
     edge: Tensor  # (E,) the edge behind each entry
     num_columns: int
+    factor: Tensor | None = None  # (E,)
+    num_factors: int = 0
 
     @property
     def num_rows(self) -> int:
         return self.row.numel() - 1
 
     @classmethod
-    def of(cls, rows: Tensor, columns: Tensor, num_rows: int, num_columns: int) -> Incidence:
-        """Sort edges, given by their row and column (E,), by row."""
+    def of(
+        cls,
+        rows: Tensor,
+        columns: Tensor,
+        num_rows: int,
+        num_columns: int,
+        factors: Tensor | None = None,
+        num_factors: int = 0,
+    ) -> Incidence:
+        """Sort edges, given by their row, column and perhaps factor (E,), by row."""
         ordered, edge = rows.sort(stable=True)
-        return cls(row_pointer(ordered, num_rows), columns[edge], edge, num_columns)
+        factor = None if factors is None else factors[edge]
+        return cls(row_pointer(ordered, num_rows), columns[edge], edge, num_columns, factor, num_factors)
 
     @cached_property
     def row_of_entry(self) -> Tensor:
@@ -38,8 +67,57 @@ class Incidence:
     def transposed(self) -> Incidence:
         """The same edges sorted by column: the backward of a sum is a sum over the other order."""
         ordered, entry = self.column.sort(stable=True)
-        row = row_pointer(ordered, self.num_columns)
-        return Incidence(row, self.row_of_entry[entry], self.edge[entry], self.num_rows)
+        return Incidence(
+            row_pointer(ordered, self.num_columns),
+            self.row_of_entry[entry],
+            self.edge[entry],
+            self.num_rows,
+            None if self.factor is None else self.factor[entry],
+            self.num_factors,
+        )
+
+    @cached_property
+    def by_factor(self) -> Incidence:
+        """The same edges sorted by factor; rows and factors change places."""
+        if self.factor is None:
+            raise ValueError("these edges have no factor to be sorted by")
+        ordered, entry = self.factor.sort(stable=True)
+        return Incidence(
+            row_pointer(ordered, self.num_factors),
+            self.column[entry],
+            self.edge[entry],
+            self.num_columns,
+            self.row_of_entry[entry],
+            self.num_rows,
+        )
+
+    @cached_property
+    def chunks(self) -> Chunks:
+        """The rows in pieces of at most LONGEST_CHUNK entries."""
+        begin, end = self.row[:-1], self.row[1:]
+        more = ((end - begin - 1).clamp(min=0) // LONGEST_CHUNK).long()  # pieces behind each row's first
+        long_row = more.nonzero().squeeze(1)
+        rest = torch.cat([more.new_zeros(1), more[long_row].cumsum(0)])
+        owner = torch.repeat_interleave(long_row, more[long_row])
+        which = torch.arange(owner.numel(), device=owner.device) - torch.repeat_interleave(rest[:-1], more[long_row]) + 1
+        further = begin[owner] + which * LONGEST_CHUNK
+        start = torch.cat([begin, further])
+        stop = torch.minimum(start + LONGEST_CHUNK, torch.cat([end, end[owner]]))
+        return Chunks(start, stop, long_row, rest)
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """Which rows of a table are read, and, for the way back, by whom each row was read."""
+
+    index: Tensor  # (n,)
+    size: int  # rows of the table
+
+    @cached_property
+    def readers(self) -> Incidence:
+        """The readings, sorted by the row they read."""
+        places = torch.arange(self.index.numel(), device=self.index.device)
+        return Incidence.of(self.index, places, self.size, places.numel())
 
 
 def row_pointer(sorted_index: Tensor, size: int) -> Tensor:

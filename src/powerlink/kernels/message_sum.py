@@ -1,8 +1,9 @@
 """The sum every encoder ends in: messages times edge weights, added up at the edges' targets.
 
-A message depends on its source and its relation, not on its target, so it is computed once per (source, relation) and
-the sum over edges is one sparse product. Its backward is another sparse product over the transposed order (by
-messages) and one sampled product (by weights): no tensor of edges × width ever exists.
+On a CPU, a message is computed once per (source, relation), since it does not depend on its target, and the sum over
+edges is one sparse product; its backward is another over the transposed order (by messages) and one sampled product
+(by weights). On a GPU one fused kernel gathers, scales and adds, and is its own backward in the other sort orders. In
+neither does a tensor of edges × width ever exist.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from powerlink.graphs.incidence import Incidence
+from powerlink.graphs.edges import EdgeSlice
+from powerlink.graphs.incidence import Incidence, Lookup
+from powerlink.kernels.fused import can_fuse
 
 with warnings.catch_warnings():
     # torch says once per process that sparse rows are "in beta" and unchecked; hear it here, not in the user's run
@@ -21,7 +24,78 @@ with warnings.catch_warnings():
     torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), check_invariants=False)
 
 
-class _MessageSum(torch.autograd.Function):
+def message_sum(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
+    """Return Σ weight·message at every row: messages (columns, d), weight (E,) → (rows, d)."""
+    weight = weight.to(messages.dtype)  # norms are float32, a model may be float64
+    if not incidence.edge.numel():
+        return message_sum_reference(messages, weight, incidence)
+    if can_fuse(messages):
+        return _apply(FusedSum, messages, None, weight, incidence)
+    if messages.device.type == "cpu" and not torch.backends.mkl.is_available():
+        return message_sum_reference(messages, weight, incidence)
+    return _apply(_SparseSum, messages, weight, incidence)
+
+
+def related_sum(nodes: Tensor, relations: Tensor, weight: Tensor, edges: EdgeSlice) -> Tensor:
+    """Return Σ weight·node·relation at every node, facts in row 2·target and inverses in 2·target + 1.
+
+    nodes (n, d), relations (2R, d), weight (E,) → (2n, d).
+    """
+    if can_fuse(nodes) and edges.source.numel():
+        incidence = edges.related_nodes_to_targets_by_direction
+        return _apply(FusedSum, nodes, relations, weight.to(nodes.dtype), incidence)
+    messages = read_rows(nodes, edges.pair_sources) * read_rows(relations, edges.pair_relations)
+    return message_sum(messages, weight, edges.pairs_to_targets_by_direction)
+
+
+def read_rows(table: Tensor, lookup: Lookup) -> Tensor:
+    """Return table[index], (n, d). Its backward is a sum over the readers of each row, not an index_add in any order."""
+    if not lookup.index.numel() or (table.device.type == "cpu" and not torch.backends.mkl.is_available()):
+        return table.index_select(0, lookup.index)
+    return _apply(_ReadRows, table, lookup)
+
+
+def message_sum_reference(
+    messages: Tensor, weight: Tensor, incidence: Incidence, factors: Tensor | None = None
+) -> Tensor:
+    """The same sum edge by edge in plain torch: the oracle, and the way on machines without a sparse library."""
+    carried = messages.index_select(0, incidence.column) * weight.index_select(0, incidence.edge).unsqueeze(1)
+    if factors is not None and incidence.factor is not None:
+        carried = carried * factors.index_select(0, incidence.factor)
+    return messages.new_zeros(incidence.num_rows, messages.size(1)).index_add(0, incidence.row_of_entry, carried)
+
+
+class FusedSum(torch.autograd.Function):
+    """Σ weight·message·factor on a GPU."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, messages: Tensor, factors: Tensor | None, weight: Tensor, incidence: Incidence
+    ) -> Tensor:
+        from powerlink.kernels.gpu.product_sum import product_sum  # noqa: PLC0415 - only where there is Triton
+
+        ctx.save_for_backward(messages, weight, *(() if factors is None else (factors,)))
+        ctx.incidence = incidence
+        return product_sum(messages, factors, weight, incidence)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        from powerlink.kernels.gpu.product_sum import product_dot, product_sum  # noqa: PLC0415
+
+        messages, weight, *rest = ctx.saved_tensors
+        factors = rest[0] if rest else None
+        incidence, grad = ctx.incidence, grads[0]
+        to_messages = to_factors = to_weight = None
+        if ctx.needs_input_grad[0]:
+            to_messages = product_sum(grad, factors, weight, incidence.transposed)
+        if ctx.needs_input_grad[1]:
+            to_factors = product_sum(messages, grad, weight, incidence.by_factor)
+        if ctx.needs_input_grad[2]:
+            to_weight = product_dot(messages, factors, grad, incidence)
+        return to_messages, to_factors, to_weight, None
+
+
+class _SparseSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
         ctx.save_for_backward(messages, weight)
@@ -42,20 +116,25 @@ class _MessageSum(torch.autograd.Function):
         return grad_messages, grad_weight, None
 
 
-def message_sum(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
-    """Return Σ weight·message at every row: messages (columns, d), weight (E,) → (rows, d)."""
-    weight = weight.to(messages.dtype)  # norms are float32, a model may be float64
-    on_cpu_without_sparse = messages.device.type == "cpu" and not torch.backends.mkl.is_available()
-    if on_cpu_without_sparse or not incidence.edge.numel():
-        return message_sum_reference(messages, weight, incidence)
-    result: Tensor = _MessageSum.apply(messages, weight, incidence)  # type: ignore[no-untyped-call]
+class _ReadRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, lookup: Lookup) -> Tensor:
+        ctx.lookup = lookup
+        return table.index_select(0, lookup.index)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        readers, grad = ctx.lookup.readers, grads[0].contiguous()
+        if can_fuse(grad):
+            from powerlink.kernels.gpu.product_sum import product_sum  # noqa: PLC0415
+
+            return product_sum(grad, None, None, readers), None
+        return _matrix(readers, grad.new_ones(readers.edge.numel())) @ grad, None
+
+
+def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
+    result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
     return result
-
-
-def message_sum_reference(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
-    """The same sum edge by edge in plain torch: the oracle, and the way on machines without a sparse library."""
-    carried = messages.index_select(0, incidence.column) * weight.index_select(0, incidence.edge).unsqueeze(1)
-    return messages.new_zeros(incidence.num_rows, messages.size(1)).index_add(0, incidence.row_of_entry, carried)
 
 
 def _matrix(incidence: Incidence, weight: Tensor) -> Tensor:

@@ -101,7 +101,8 @@ class EncoderDecoder(nn.Module):
         query = self.decoder.query(
             embeddings.entity.index_select(0, head), embeddings.relation.index_select(0, relation)
         )
-        logits = self.decoder.match_all(query, embeddings.entity)
+        with torch.autocast(query.device.type, enabled=False):  # a query may come in bf16, logits must not
+            logits = self.decoder.match_all(query.to(embeddings.entity.dtype), embeddings.entity)
         return logits if embeddings.bias is None else logits + embeddings.bias
 
 

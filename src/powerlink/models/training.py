@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from powerlink.errors import ModelError
-from powerlink.graphs.edges import expand_rows
 from powerlink.graphs.message_graph import MessageGraph
+from powerlink.kernels.one_to_all import one_to_all_loss
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.link_model import EncoderDecoder
 from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
+from powerlink.models.recorded_step import RecordedStep
+
+Schedule = Literal["constant", "one-cycle"]
+Precision = Literal["full", "mixed"]
+WARM_UP = 0.2  # of a one-cycle schedule; the rest falls to nothing along a cosine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +34,10 @@ class TrainingSettings:
 
     epochs: int = 200
     batch_size: int = 256
-    lr: float = 0.003
+    lr: float = 0.003  # of a one-cycle schedule, the highest
+    schedule: Schedule = "constant"
+    weight_decay: float = 0.0
+    precision: Precision = "full"  # mixed: TF32 products and a bf16 ConvE on CUDA; no difference elsewhere
     label_smoothing: float = 0.1
     patience: int = 5  # evaluations without a better validation MRR before training stops
     evaluate_every: int = 10  # epochs
@@ -58,7 +68,14 @@ class Trainer:
         self.messages = MessageGraph.of(graph, device)
         self.targets = KnownTails.of(graph.train, graph.num_relations, device)
         self.known = KnownTails.of(graph.all_facts, graph.num_relations, device)
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=settings.lr)
+        on_cuda = self.messages.device.type == "cuda"
+        # a recorded step reads the rate and the step count from the device
+        lr = torch.tensor(settings.lr, device=device) if on_cuda else settings.lr
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(), lr=lr, weight_decay=settings.weight_decay, fused=True, capturable=on_cuda
+        )
+        self.batch_size = min(settings.batch_size, self.targets.pairs.size(0))
+        self.step = RecordedStep(self._step, self.batch_size, self.messages.device)
         self.epoch = 0
         self.best_mrr = -1.0
         self.stale = 0  # evaluations since the best one
@@ -92,7 +109,13 @@ class Trainer:
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(self.settings.seed * 1_000_003 + self.epoch)
             order = torch.randperm(self.targets.pairs.size(0)).to(self.messages.device)
-            losses = [self._step(batch) for batch in _batches(order, self.settings.batch_size)]
+            batches = _batches(order, self.settings.batch_size)
+            done = (self.epoch - 1) * len(batches)
+            losses = []
+            with _products_in(self.settings.precision):
+                for number, batch in enumerate(batches, start=done):
+                    self._set_rate((number + 0.5) / (self.settings.epochs * len(batches)))
+                    losses.append(self.step(batch))
         loss = torch.stack(losses).mean().item()
         if math.isnan(loss):
             raise ModelError(
@@ -101,17 +124,31 @@ class Trainer:
         return loss
 
     def _step(self, batch: Tensor) -> Tensor:
-        head, relation = self.targets.pairs[batch].unbind(1)
+        head, relation = self.targets.pairs.index_select(0, batch).unbind(1)
         embeddings = self.model.encode(self.messages)
-        logits = self.model.score_tails(embeddings, head, relation)  # (B, N)
-        labels = torch.full_like(logits, 1 / logits.size(1) if self.settings.label_smoothing else 0.0)
-        row, place = expand_rows(self.targets.row, batch)
-        labels[row, self.targets.tail[place]] += 1 - self.settings.label_smoothing
-        loss = nn.functional.binary_cross_entropy_with_logits(logits, labels)
+        half = self.settings.precision == "mixed" and batch.is_cuda
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            logits = self.model.score_tails(embeddings, head, relation)  # (B, N)
+        loss, slope = one_to_all_loss(
+            logits.detach(),
+            batch,
+            self.targets.row,
+            self.targets.tail,
+            smoothing=self.settings.label_smoothing,
+        )
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        logits.backward(slope)
         self.optimizer.step()
-        return loss.detach()
+        return loss
+
+    def _set_rate(self, progress: float) -> None:
+        """Set the learning rate for a step at a share of the whole training."""
+        rate = self.settings.lr * (one_cycle(progress) if self.settings.schedule == "one-cycle" else 1.0)
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Return all that a restart needs: tensors (weights and Adam's moments) and counters."""
@@ -134,13 +171,33 @@ class Trainer:
                 if key.startswith("adam.") and key.split(".", 2)[2] == name
             }
             if moments:
-                step = moments.pop("step").cpu().clone()
                 self.optimizer.state[parameter] = {
-                    "step": step,
-                    **{key: value.to(parameter.device, copy=True) for key, value in moments.items()},
+                    key: value.to(parameter.device, copy=True) for key, value in moments.items()
                 }
         self.epoch, self.best_mrr = int(counters["epoch"]), counters["best_mrr"]
         self.stale = int(counters["stale"])
+
+
+def one_cycle(progress: float) -> float:
+    """Return the share of the highest learning rate at a share of the training: up in a line, down along a cosine.
+
+    >>> [round(one_cycle(p), 3) for p in (0.0, 0.1, 0.2, 0.6, 1.0)]
+    [0.04, 0.52, 1.0, 0.5, 0.0]
+    """
+    if progress < WARM_UP:
+        return 0.04 + 0.96 * progress / WARM_UP
+    return 0.5 * (1 + math.cos(math.pi * (progress - WARM_UP) / (1 - WARM_UP)))
+
+
+@contextmanager
+def _products_in(precision: Precision) -> Iterator[None]:
+    """Let float32 products on CUDA use TF32 for a while, if the precision is mixed."""
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("high" if precision == "mixed" else before)
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _batches(order: Tensor, size: int) -> list[Tensor]:

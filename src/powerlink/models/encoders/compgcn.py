@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges, EdgeSlice
-from powerlink.kernels.message_sum import message_sum
-from powerlink.kernels.segments import gather
+from powerlink.kernels.message_sum import message_sum, read_rows, related_sum
 
 Composition = Literal["mult", "sub", "corr"]
 
@@ -53,16 +52,22 @@ class CompGCNLayer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Pass messages once: nodes (n, in), relations (2R, in) → (n, out), (2R, out)."""
         count, width = nodes.shape
-        messages = compose(gather(nodes, edges.pair_source), gather(relations, edges.pair_relation), self.composition)
         # Sum first and map afterwards: the map is linear, and there are fewer nodes than messages.
-        weight = edges.norm * edges.weights(edge_weight)
-        received = message_sum(messages, weight, edges.pairs_to_targets_by_direction)  # (2n, in)
+        received = self._received(nodes, relations, edges, edges.norm * edges.weights(edge_weight))  # (2n, in)
         mapped = received.view(count, 2 * width) @ self.direction.reshape(2 * width, -1)
         own = compose(nodes, self.self_relation.expand_as(nodes), self.composition) @ self.self_loop
         out = (self.dropout(mapped) + own) / 3
         if self.bias is not None:
             out = out + self.bias
         return torch.tanh(self.norm(out)), relations @ self.relation_map
+
+    def _received(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice, weight: Tensor) -> Tensor:
+        if self.composition == "mult":
+            return related_sum(nodes, relations, weight, edges)
+        messages = compose(
+            read_rows(nodes, edges.pair_sources), read_rows(relations, edges.pair_relations), self.composition
+        )
+        return message_sum(messages, weight, edges.pairs_to_targets_by_direction)
 
 
 class CompGCN(nn.Module):

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges, EdgeSlice
-from powerlink.kernels.message_sum import message_sum
-from powerlink.kernels.relation_blocks import block_messages
+from powerlink.kernels.relation_blocks import block_sum
 
 
 class RGCNLayer(nn.Module):
@@ -31,8 +30,7 @@ class RGCNLayer(nn.Module):
 
     def forward(self, nodes: Tensor, edges: EdgeSlice, edge_weight: Tensor | None) -> Tensor:
         """Pass messages once: nodes (n, in) → (n, out)."""
-        messages = block_messages(nodes, self.blocks, edges)  # (P, out)
-        received = message_sum(messages, edges.norm * edges.weights(edge_weight), edges.pairs_to_targets)
+        received = block_sum(nodes, self.blocks, edges.norm * edges.weights(edge_weight), edges)
         out: Tensor = torch.tanh(self.dropout(received) + nodes @ self.self_loop + self.bias)
         return out
 

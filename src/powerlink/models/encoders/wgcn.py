@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges, EdgeSlice
-from powerlink.graphs.message_graph import inverse_relation
-from powerlink.kernels.message_sum import message_sum
-from powerlink.kernels.segments import gather
+from powerlink.kernels.message_sum import message_sum, read_rows
 
 
 class WGCNLayer(nn.Module):
@@ -26,9 +24,8 @@ class WGCNLayer(nn.Module):
 
     def forward(self, nodes: Tensor, edges: EdgeSlice, edge_weight: Tensor | None) -> Tensor:
         """Pass messages once: nodes (n, in) → (n, out)."""
-        relations = torch.arange(self.relation_weight.numel(), device=nodes.device)
-        twin = inverse_relation(relations, relations.numel() // 2)
-        scale = gather(self.relation_weight + self.relation_weight[twin], edges.relation)
+        shared = self.relation_weight.view(2, -1).sum(0).repeat(2).unsqueeze(1)  # a relation and its inverse add theirs
+        scale = read_rows(shared, edges.edge_relations).squeeze(1)
         mapped = nodes @ self.linear
         received = message_sum(mapped, scale * edges.weights(edge_weight), edges.nodes_to_targets)
         if self.self_loop:

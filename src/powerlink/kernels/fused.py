@@ -1,0 +1,19 @@
+"""Whether the fused GPU kernels can serve a tensor."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def can_fuse(tensor: Tensor) -> bool:
+    """Say whether a tensor lies where Triton kernels run; everything else takes the plain-torch way."""
+    return tensor.is_cuda and tensor.dtype in (torch.float32, torch.float64) and _has_triton()

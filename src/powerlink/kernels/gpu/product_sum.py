@@ -1,0 +1,147 @@
+"""Sums over edges of weight · a-row · b-row, in any sort order, and the weights' own derivative.
+
+One kernel is the forward and two of the three backward passes of a message sum: added up by target with the sources'
+and relations' rows it is the sum itself; by source with the targets' and relations' rows, the slope of the sources; by
+relation with the sources' and targets' rows, the slope of the relations.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from powerlink.graphs.incidence import Incidence
+
+WIDTH_BLOCK = 64
+ENTRY_BLOCK = 16
+
+
+@triton.jit
+def _sum_chunks(
+    a_ptr, b_ptr, weight_ptr, column_ptr, factor_ptr, edge_ptr, start_ptr, end_ptr, out_ptr, width,
+    HAS_FACTOR: tl.constexpr, HAS_WEIGHT: tl.constexpr, ENTRIES: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    chunk = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    inside = place < width
+    start = tl.load(start_ptr + chunk)
+    end = tl.load(end_ptr + chunk)
+    total = tl.zeros((ENTRIES, WIDTH), dtype=out_ptr.dtype.element_ty)
+    for first in range(start, end, ENTRIES):
+        entry = first + tl.arange(0, ENTRIES)
+        there = entry < end
+        both = there[:, None] & inside[None, :]
+        column = tl.load(column_ptr + entry, mask=there, other=0)
+        value = tl.load(a_ptr + column[:, None] * width + place[None, :], mask=both, other=0.0)
+        if HAS_FACTOR:
+            factor = tl.load(factor_ptr + entry, mask=there, other=0)
+            value *= tl.load(b_ptr + factor[:, None] * width + place[None, :], mask=both, other=0.0)
+        if HAS_WEIGHT:
+            edge = tl.load(edge_ptr + entry, mask=there, other=0)
+            value *= tl.load(weight_ptr + edge, mask=there, other=0.0)[:, None]
+        total += value
+    tl.store(out_ptr + chunk * width + place, tl.sum(total, axis=0), mask=inside)
+
+
+@triton.jit
+def _fold_long_rows(
+    out_ptr, long_row_ptr, rest_ptr, num_rows, width, PIECES: tl.constexpr, WIDTH: tl.constexpr
+):  # fmt: skip
+    which = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    inside = place < width
+    row = tl.load(long_row_ptr + which)
+    start = num_rows + tl.load(rest_ptr + which)
+    end = num_rows + tl.load(rest_ptr + which + 1)
+    total = tl.zeros((PIECES, WIDTH), dtype=out_ptr.dtype.element_ty)
+    for first in range(start, end, PIECES):
+        piece = first + tl.arange(0, PIECES)
+        both = (piece < end)[:, None] & inside[None, :]
+        total += tl.load(out_ptr + piece[:, None] * width + place[None, :], mask=both, other=0.0)
+    begun = tl.load(out_ptr + row * width + place, mask=inside, other=0.0)
+    tl.store(out_ptr + row * width + place, begun + tl.sum(total, axis=0), mask=inside)
+
+
+@triton.jit
+def _dot_entries(
+    a_ptr, b_ptr, rows_ptr, column_ptr, factor_ptr, row_ptr, edge_ptr, out_ptr, num_entries, width,
+    HAS_FACTOR: tl.constexpr, ENTRIES: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    entry = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
+    there = entry < num_entries
+    column = tl.load(column_ptr + entry, mask=there, other=0)
+    row = tl.load(row_ptr + entry, mask=there, other=0)
+    edge = tl.load(edge_ptr + entry, mask=there, other=0)
+    total = tl.zeros((ENTRIES, WIDTH), dtype=out_ptr.dtype.element_ty)
+    for first in range(0, width, WIDTH):
+        place = first + tl.arange(0, WIDTH)
+        both = there[:, None] & (place < width)[None, :]
+        value = tl.load(a_ptr + column[:, None] * width + place[None, :], mask=both, other=0.0)
+        value *= tl.load(rows_ptr + row[:, None] * width + place[None, :], mask=both, other=0.0)
+        if HAS_FACTOR:
+            factor = tl.load(factor_ptr + entry, mask=there, other=0)
+            value *= tl.load(b_ptr + factor[:, None] * width + place[None, :], mask=both, other=0.0)
+        total += value
+    tl.store(out_ptr + edge, tl.sum(total, axis=1), mask=there)
+
+
+def product_sum(a: Tensor, b: Tensor | None, weight: Tensor | None, incidence: Incidence) -> Tensor:
+    """Return Σ weight·a[column]·b[factor] at every row: a (columns, d), b (factors, d), weight (E,) → (rows, d)."""
+    a = a.contiguous()
+    factors = None if b is None else b.contiguous()
+    chunks, width = incidence.chunks, a.size(1)
+    out = a.new_empty(chunks.start.numel(), width)
+    block = min(WIDTH_BLOCK, triton.next_power_of_2(width))
+    columns = triton.cdiv(width, block)
+    if out.numel():
+        _sum_chunks[(chunks.start.numel(), columns)](
+            a,
+            a if factors is None else factors,
+            a if weight is None else weight.contiguous(),
+            incidence.column,
+            incidence.column if incidence.factor is None else incidence.factor,
+            incidence.edge,
+            chunks.start,
+            chunks.end,
+            out,
+            width,
+            HAS_FACTOR=factors is not None,
+            HAS_WEIGHT=weight is not None,
+            ENTRIES=ENTRY_BLOCK,
+            WIDTH=block,
+            num_warps=2,
+        )
+    if chunks.long_row.numel():
+        _fold_long_rows[(chunks.long_row.numel(), columns)](
+            out, chunks.long_row, chunks.rest, incidence.num_rows, width, PIECES=16, WIDTH=block, num_warps=2
+        )
+    return out[: incidence.num_rows]
+
+
+def product_dot(a: Tensor, b: Tensor | None, rows: Tensor, incidence: Incidence) -> Tensor:
+    """Return Σ_d a[column]·b[factor]·rows[row] of every edge: (E,)."""
+    count = incidence.edge.numel()
+    out = a.new_empty(count)
+    if count:
+        factors = None if b is None else b.contiguous()
+        block = min(WIDTH_BLOCK, triton.next_power_of_2(a.size(1)))
+        _dot_entries[(triton.cdiv(count, ENTRY_BLOCK),)](
+            a.contiguous(),
+            a if factors is None else factors,
+            rows.contiguous(),
+            incidence.column,
+            incidence.column if incidence.factor is None else incidence.factor,
+            incidence.row_of_entry,
+            incidence.edge,
+            out,
+            count,
+            a.size(1),
+            HAS_FACTOR=factors is not None,
+            ENTRIES=ENTRY_BLOCK,
+            WIDTH=block,
+            num_warps=2,
+        )
+    return out
+
+
