@@ -83,7 +83,11 @@ def test_conve_reads_head_above_relation_and_scores_each_triple_by_itself(graph)
     seen = model.encode(graph)
     rows, columns = model.decoder.image
     image = torch.cat([seen.entity[1].view(rows, columns), seen.relation[3].view(rows, columns)])
-    query = model.decoder.project(model.decoder.convolve(image[None, None]).flatten(1))
+    decoder, filters = model.decoder, model.decoder.filters
+    normed = decoder.image_norm(image.view(1, 1, -1)).view(1, 1, 2 * rows, columns)
+    kernel = filters.weight.view(-1, 1, decoder.kernel, decoder.kernel)
+    maps = torch.nn.functional.conv2d(normed, kernel, filters.bias).flatten(2)[0].t()  # (places, filters)
+    query = decoder.project(decoder.feature_norm(maps).relu().flatten()[None])
     expected = (query @ seen.entity.t()).squeeze(0) + model.bias
     torch.testing.assert_close(model.score_tails(seen, torch.tensor([1]), torch.tensor([3]))[0], expected)
 

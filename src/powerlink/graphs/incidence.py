@@ -99,7 +99,9 @@ class Incidence:
         long_row = more.nonzero().squeeze(1)
         rest = torch.cat([more.new_zeros(1), more[long_row].cumsum(0)])
         owner = torch.repeat_interleave(long_row, more[long_row])
-        which = torch.arange(owner.numel(), device=owner.device) - torch.repeat_interleave(rest[:-1], more[long_row]) + 1
+        which = (
+            torch.arange(owner.numel(), device=owner.device) - torch.repeat_interleave(rest[:-1], more[long_row]) + 1
+        )
         further = begin[owner] + which * LONGEST_CHUNK
         start = torch.cat([begin, further])
         stop = torch.minimum(start + LONGEST_CHUNK, torch.cat([end, end[owner]]))

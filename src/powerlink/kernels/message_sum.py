@@ -49,7 +49,7 @@ def related_sum(nodes: Tensor, relations: Tensor, weight: Tensor, edges: EdgeSli
 
 
 def read_rows(table: Tensor, lookup: Lookup) -> Tensor:
-    """Return table[index], (n, d). Its backward is a sum over the readers of each row, not an index_add in any order."""
+    """Return table[index], (n, d); its backward is a sum over the readers of each row, not an index_add."""
     if not lookup.index.numel() or (table.device.type == "cpu" and not torch.backends.mkl.is_available()):
         return table.index_select(0, lookup.index)
     return _apply(_ReadRows, table, lookup)
@@ -69,9 +69,7 @@ class FusedSum(torch.autograd.Function):
     """Σ weight·message·factor on a GPU."""
 
     @staticmethod
-    def forward(
-        ctx: Any, messages: Tensor, factors: Tensor | None, weight: Tensor, incidence: Incidence
-    ) -> Tensor:
+    def forward(ctx: Any, messages: Tensor, factors: Tensor | None, weight: Tensor, incidence: Incidence) -> Tensor:
         from powerlink.kernels.gpu.product_sum import product_sum  # noqa: PLC0415 - only where there is Triton
 
         ctx.save_for_backward(messages, weight, *(() if factors is None else (factors,)))
@@ -133,7 +131,7 @@ class _ReadRows(torch.autograd.Function):
 
 
 def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
-    result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
+    result: Tensor = function.apply(*arguments)
     return result
 
 

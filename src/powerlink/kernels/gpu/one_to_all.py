@@ -56,7 +56,5 @@ def loss_and_slope(
     _all_wrong[(batch, triton.cdiv(num_tails, block))](
         logits, slope, wrong, num_tails, base, share, BLOCK=block, num_warps=8
     )
-    _correct_right[(batch,)](
-        logits, slope, right, pairs, pointer, tails, num_tails, lift, share, BLOCK=64, num_warps=1
-    )
+    _correct_right[(batch,)](logits, slope, right, pairs, pointer, tails, num_tails, lift, share, BLOCK=64, num_warps=1)
     return (wrong.sum() + right.sum()) * share, slope

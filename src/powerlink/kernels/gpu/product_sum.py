@@ -3,6 +3,9 @@
 One kernel is the forward and two of the three backward passes of a message sum: added up by target with the sources'
 and relations' rows it is the sum itself; by source with the targets' and relations' rows, the slope of the sources; by
 relation with the sources' and targets' rows, the slope of the relations.
+
+The width is part of a kernel's type: only then does the compiler know how rows are aligned, and loads four numbers at
+once.
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ from torch import Tensor
 from powerlink.graphs.incidence import Incidence
 
 WIDTH_BLOCK = 64
-ENTRY_BLOCK = 16
+ENTRY_BLOCK = 8
+WARPS = 2
 
 
 @triton.jit
 def _sum_chunks(
-    a_ptr, b_ptr, weight_ptr, column_ptr, factor_ptr, edge_ptr, start_ptr, end_ptr, out_ptr, width,
-    HAS_FACTOR: tl.constexpr, HAS_WEIGHT: tl.constexpr, ENTRIES: tl.constexpr, WIDTH: tl.constexpr,
+    a_ptr, b_ptr, weight_ptr, column_ptr, factor_ptr, edge_ptr, start_ptr, end_ptr, out_ptr,
+    width: tl.constexpr, HAS_FACTOR: tl.constexpr, HAS_WEIGHT: tl.constexpr, ENTRIES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     chunk = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
@@ -46,7 +50,7 @@ def _sum_chunks(
 
 @triton.jit
 def _fold_long_rows(
-    out_ptr, long_row_ptr, rest_ptr, num_rows, width, PIECES: tl.constexpr, WIDTH: tl.constexpr
+    out_ptr, long_row_ptr, rest_ptr, num_rows, width: tl.constexpr, PIECES: tl.constexpr, WIDTH: tl.constexpr
 ):  # fmt: skip
     which = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
@@ -65,8 +69,8 @@ def _fold_long_rows(
 
 @triton.jit
 def _dot_entries(
-    a_ptr, b_ptr, rows_ptr, column_ptr, factor_ptr, row_ptr, edge_ptr, out_ptr, num_entries, width,
-    HAS_FACTOR: tl.constexpr, ENTRIES: tl.constexpr, WIDTH: tl.constexpr,
+    a_ptr, b_ptr, rows_ptr, column_ptr, factor_ptr, row_ptr, edge_ptr, out_ptr, num_entries,
+    width: tl.constexpr, HAS_FACTOR: tl.constexpr, ENTRIES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     entry = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
     there = entry < num_entries
@@ -110,11 +114,11 @@ def product_sum(a: Tensor, b: Tensor | None, weight: Tensor | None, incidence: I
             HAS_WEIGHT=weight is not None,
             ENTRIES=ENTRY_BLOCK,
             WIDTH=block,
-            num_warps=2,
+            num_warps=WARPS,
         )
     if chunks.long_row.numel():
         _fold_long_rows[(chunks.long_row.numel(), columns)](
-            out, chunks.long_row, chunks.rest, incidence.num_rows, width, PIECES=16, WIDTH=block, num_warps=2
+            out, chunks.long_row, chunks.rest, incidence.num_rows, width, PIECES=16, WIDTH=block, num_warps=WARPS
         )
     return out[: incidence.num_rows]
 
@@ -140,8 +144,6 @@ def product_dot(a: Tensor, b: Tensor | None, rows: Tensor, incidence: Incidence)
             HAS_FACTOR=factors is not None,
             ENTRIES=ENTRY_BLOCK,
             WIDTH=block,
-            num_warps=2,
+            num_warps=WARPS,
         )
     return out
-
-

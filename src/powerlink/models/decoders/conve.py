@@ -32,22 +32,29 @@ class ConvE(DistMult):
             raise SettingsError(f"ConvE's image {rows}×{columns} does not hold vectors of width {width}")
         kernel = min(kernel, 2 * rows, columns)
         features = filters * (2 * rows - kernel + 1) * (columns - kernel + 1)
-        self.convolve = nn.Sequential(
-            nn.BatchNorm2d(1),
-            nn.Dropout(input_dropout),
-            nn.Conv2d(1, filters, kernel),
-            nn.BatchNorm2d(filters),
-            nn.ReLU(),
-            nn.Dropout2d(feature_dropout),
-        )
+        self.kernel = kernel
+        self.image_norm = nn.BatchNorm1d(1)
+        self.image_dropout = nn.Dropout(input_dropout)
+        self.filters = nn.Linear(kernel * kernel, filters)
+        self.feature_norm = nn.BatchNorm1d(filters)
+        self.feature_dropout = nn.Dropout(feature_dropout)  # of whole feature maps
         self.project = nn.Sequential(
             nn.Linear(features, width), nn.Dropout(hidden_dropout), nn.BatchNorm1d(width), nn.ReLU()
         )
 
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
         """Return what is matched with tails: (n, d)."""
-        image = torch.stack([head, relation], dim=1).view(-1, 1, 2 * self.image[0], self.image[1])
-        out: Tensor = self.project(self.convolve(image).flatten(1))
+        count, (rows, columns) = head.size(0), self.image
+        image = self.image_norm(torch.stack([head, relation], dim=1).view(count, 1, -1))
+        image = self.image_dropout(image).view(count, 1, 2 * rows, columns)
+        # One channel in, hundreds out: as a product of patches and filters, with the channels last, every step after it
+        # reads memory in order.
+        patches = nn.functional.unfold(image, self.kernel).transpose(1, 2)  # (n, places, kernel²)
+        features = self.filters(patches).flatten(0, 1)  # (n·places, filters)
+        features = self.feature_norm(features).relu().view(count, -1, self.filters.out_features)
+        if self.training:
+            features = features * self.feature_dropout(features.new_ones(count, 1, features.size(2)))
+        out: Tensor = self.project(features.flatten(1))
         return out
 
 

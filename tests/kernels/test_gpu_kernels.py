@@ -1,0 +1,159 @@
+"""The Triton kernels equal their plain-torch references: on a GPU where there is one, else in Triton's interpreter."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("triton", reason="needs triton")
+
+from powerlink.graphs import incidence as incidence_module
+from powerlink.graphs.edges import TILE
+from powerlink.graphs.incidence import Incidence
+from powerlink.graphs.message_graph import MessageGraph
+from powerlink.kernels.gpu.l1_distance import distances, slopes
+from powerlink.kernels.gpu.one_to_all import loss_and_slope
+from powerlink.kernels.gpu.product_sum import product_dot, product_sum
+from powerlink.kernels.l1_distance import FusedDistance
+from powerlink.kernels.message_sum import FusedSum, message_sum_reference, related_sum
+from powerlink.kernels.one_to_all import one_to_all_loss
+from powerlink.kernels.relation_blocks import block_messages, tiled_messages
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+ROWS, COLUMNS, FACTORS = 4, 5, 3
+ENTRIES = st.lists(
+    st.tuples(st.integers(0, ROWS - 1), st.integers(0, COLUMNS - 1), st.integers(0, FACTORS - 1)), max_size=24
+)
+few = settings(max_examples=15, deadline=None)
+
+
+def drawn(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+
+
+def incidence_of(entries):
+    rows, columns, factors = torch.tensor(entries, dtype=torch.int64).reshape(-1, 3).to(DEVICE).unbind(1)
+    return Incidence.of(rows, columns, ROWS, COLUMNS, factors, FACTORS)
+
+
+@few
+@given(entries=ENTRIES, width=st.sampled_from([1, 3, 70]), with_factor=st.booleans(), longest=st.sampled_from([2, 128]))
+def test_sums_and_all_their_slopes_equal_the_reference(entries, width, with_factor, longest):
+    # parallel edges, empty rows and empty graphs are all drawn
+    incidence = incidence_of(entries)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(incidence_module, "LONGEST_CHUNK", longest)
+        messages, weight = drawn(COLUMNS, width).requires_grad_(), drawn(len(entries), seed=1).requires_grad_()
+        factors = drawn(FACTORS, width, seed=2).requires_grad_() if with_factor else None
+        inputs = (messages, weight) if factors is None else (messages, weight, factors)
+        fast = FusedSum.apply(messages, factors, weight, incidence)
+        slow = message_sum_reference(messages, weight, incidence, factors)
+        torch.testing.assert_close(fast, slow)
+        given_back = drawn(ROWS, width, seed=3)
+        if entries:
+            for one, other in zip(
+                torch.autograd.grad(fast, inputs, given_back),
+                torch.autograd.grad(slow, inputs, given_back),
+                strict=True,
+            ):
+                torch.testing.assert_close(one, other)
+
+
+def test_gradcheck_agrees_on_messages_factors_and_weights():
+    incidence = incidence_of([(0, 1, 0), (3, 1, 2), (0, 1, 0), (2, 4, 1), (0, 0, 0), (2, 0, 2)])
+    inputs = (
+        drawn(COLUMNS, 3).requires_grad_(),
+        drawn(FACTORS, 3, seed=1).requires_grad_(),
+        drawn(6, seed=2).requires_grad_(),
+    )
+    assert torch.autograd.gradcheck(lambda m, f, w: FusedSum.apply(m, f, w, incidence), inputs)
+
+
+@pytest.fixture
+def poisoned_memory():
+    """Fresh tensors hold NaN until they are written."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def test_every_number_is_written_even_for_rows_without_an_edge(poisoned_memory):
+    assert drawn(1).new_empty(1).isnan()
+    incidence = incidence_of([(1, 0, 0)])
+    summed = product_sum(drawn(COLUMNS, 5), None, drawn(1), incidence)
+    assert summed.isfinite().all()
+    assert (summed[[0, 2, 3]] == 0).all()
+    assert product_dot(drawn(COLUMNS, 5), None, drawn(ROWS, 5), incidence).isfinite().all()
+
+
+def test_a_graph_of_one_node_sums_to_what_it_tells_itself():
+    graph = MessageGraph.from_facts(torch.tensor([[0, 0, 0]]), 1, 1, DEVICE)
+    incidence = graph.layer(0).related_nodes_to_targets_by_direction
+    node, relations = drawn(1, 4), drawn(2, 4, seed=1)
+    fast = FusedSum.apply(node, relations, graph.norm.double(), incidence)
+    torch.testing.assert_close(fast, related_sum(node, relations, graph.norm.double(), graph.layer(0)))
+    torch.testing.assert_close(fast, 0.5 * node * relations)  # the loop and its inverse, each of norm 1/√(2·2)
+
+
+@pytest.mark.parametrize(("ones", "others", "width"), [(1, 1, 1), (3, 300, 5), (70, 130, 33)])
+def test_distances_and_their_slopes_equal_cdist(ones, others, width):
+    one, other = drawn(ones, width).requires_grad_(), drawn(others, width, seed=1).requires_grad_()
+    fast, slow = FusedDistance.apply(one, other), (one[:, None] - other[None]).abs().sum(-1)
+    torch.testing.assert_close(fast, slow)
+    given_back = drawn(ones, others, seed=2)
+    for mine, theirs in zip(
+        torch.autograd.grad(fast, (one, other), given_back), torch.autograd.grad(slow, (one, other), given_back),
+        strict=True,
+    ):  # fmt: skip
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_distances_of_nothing_are_nothing():
+    assert distances(drawn(0, 3), drawn(2, 3)).shape == (0, 2)
+    assert slopes(drawn(2, 3), drawn(0, 3), drawn(0, 2)).abs().sum() == 0
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_and_its_slope_equal_binary_cross_entropy_over_a_label_matrix(smoothing):
+    logits = (5 * drawn(4, 2100, dtype=torch.float32)).requires_grad_()
+    pointer = torch.tensor([0, 2, 2, 72, 75], device=DEVICE)
+    tails = torch.cat([torch.randperm(2100)[:size] for size in (2, 70, 3)]).to(DEVICE)
+    pairs = torch.tensor([2, 0, 1, 3], device=DEVICE)
+    labels = torch.full_like(logits, 1 / 2100 if smoothing else 0.0, requires_grad=False)
+    for row, pair in enumerate(pairs.tolist()):
+        labels[row, tails[pointer[pair] : pointer[pair + 1]]] += 1 - smoothing
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
+    (slope,) = torch.autograd.grad(expected, logits)
+    plain = one_to_all_loss(logits.detach().cpu(), pairs.cpu(), pointer.cpu(), tails.cpu(), smoothing=smoothing)
+    base = 1 / 2100 if smoothing else 0.0
+    fused = loss_and_slope(logits.detach(), pairs, pointer, tails, 1 - smoothing, base)
+    for loss, slopes_of in (plain, fused):
+        torch.testing.assert_close(loss.to(DEVICE), expected.detach())
+        torch.testing.assert_close(slopes_of.to(DEVICE), slope, atol=1e-9, rtol=1e-4)
+
+
+def test_logits_too_large_for_an_exponential_have_a_finite_loss():
+    logits = torch.tensor([[1e4, -1e4, 0.0]], device=DEVICE)
+    zero = torch.zeros(1, dtype=torch.int64, device=DEVICE)
+    loss, slope = loss_and_slope(logits, zero, torch.tensor([0, 1], device=DEVICE), zero, 1.0, 0.0)
+    assert loss.item() == pytest.approx(torch.tensor(2.0).log().item() / 3)
+    assert slope.isfinite().all()
+
+
+def test_tiles_carry_the_same_messages_and_slopes_as_relation_by_relation():
+    generator = torch.Generator().manual_seed(0)
+    facts = torch.stack([torch.randint(0, n, (300,), generator=generator) for n in (12, 3, 12)], dim=1)
+    edges = MessageGraph.from_facts(facts.unique(dim=0), 12, 3).layer(0)
+    nodes, blocks = torch.randn(12, 6, dtype=torch.float64), torch.randn(6, 2, 3, 4, dtype=torch.float64)
+    nodes.requires_grad_(), blocks.requires_grad_()
+    place = edges.tiles.place
+    tiled, plain = tiled_messages(nodes, blocks, edges), block_messages(nodes, blocks, edges)
+    assert tiled.size(0) % TILE == 0
+    torch.testing.assert_close(tiled[place], plain)
+    given_back = torch.randn_like(plain)
+    one = torch.autograd.grad((tiled[place] * given_back).sum(), (nodes, blocks))
+    other = torch.autograd.grad((plain * given_back).sum(), (nodes, blocks))
+    for mine, theirs in zip(one, other, strict=True):
+        torch.testing.assert_close(mine, theirs)
