@@ -19,7 +19,7 @@ from powerlink.kernels.gpu.product_sum import product_dot, product_sum
 from powerlink.kernels.l1_distance import FusedDistance
 from powerlink.kernels.message_sum import FusedSum, message_sum_reference, related_sum
 from powerlink.kernels.one_to_all import one_to_all_loss
-from powerlink.kernels.relation_blocks import block_messages, tiled_messages
+from powerlink.kernels.relation_blocks import TiledMessages, block_messages
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, COLUMNS, FACTORS = 4, 5, 3
@@ -138,22 +138,21 @@ def test_logits_too_large_for_an_exponential_have_a_finite_loss():
     logits = torch.tensor([[1e4, -1e4, 0.0]], device=DEVICE)
     zero = torch.zeros(1, dtype=torch.int64, device=DEVICE)
     loss, slope = loss_and_slope(logits, zero, torch.tensor([0, 1], device=DEVICE), zero, 1.0, 0.0)
-    assert loss.item() == pytest.approx(torch.tensor(2.0).log().item() / 3)
+    assert loss.item() == pytest.approx(torch.tensor(2.0).log().item() / 3, rel=1e-3)
     assert slope.isfinite().all()
 
 
 def test_tiles_carry_the_same_messages_and_slopes_as_relation_by_relation():
     generator = torch.Generator().manual_seed(0)
     facts = torch.stack([torch.randint(0, n, (300,), generator=generator) for n in (12, 3, 12)], dim=1)
-    edges = MessageGraph.from_facts(facts.unique(dim=0), 12, 3).layer(0)
-    nodes, blocks = torch.randn(12, 6, dtype=torch.float64), torch.randn(6, 2, 3, 4, dtype=torch.float64)
-    nodes.requires_grad_(), blocks.requires_grad_()
-    place = edges.tiles.place
-    tiled, plain = tiled_messages(nodes, blocks, edges), block_messages(nodes, blocks, edges)
+    edges = MessageGraph.from_facts(facts.unique(dim=0), 12, 3, DEVICE).layer(0)
+    nodes = drawn(12, 6, dtype=torch.float32).requires_grad_()
+    blocks = drawn(6, 2, 3, 4, seed=1, dtype=torch.float32).requires_grad_()
+    tiled, plain = TiledMessages.apply(nodes, blocks, edges.tiles), block_messages(nodes, blocks, edges)
     assert tiled.size(0) % TILE == 0
-    torch.testing.assert_close(tiled[place], plain)
-    given_back = torch.randn_like(plain)
-    one = torch.autograd.grad((tiled[place] * given_back).sum(), (nodes, blocks))
+    torch.testing.assert_close(tiled[edges.tiles.place], plain)
+    given_back = drawn(*plain.shape, seed=2, dtype=torch.float32)
+    one = torch.autograd.grad((tiled[edges.tiles.place] * given_back).sum(), (nodes, blocks))
     other = torch.autograd.grad((plain * given_back).sum(), (nodes, blocks))
     for mine, theirs in zip(one, other, strict=True):
         torch.testing.assert_close(mine, theirs)

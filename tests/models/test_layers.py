@@ -7,7 +7,7 @@ import torch
 
 from builders import messages_of, model_of, random_rows
 from powerlink.errors import SettingsError
-from powerlink.models.decoders.conve import squarest_image
+from powerlink.models.decoders.conve import ScalarNorm, squarest_image
 from powerlink.models.encoders.compgcn import compose
 from powerlink.models.link_model import ModelSettings, build_model
 
@@ -84,12 +84,28 @@ def test_conve_reads_head_above_relation_and_scores_each_triple_by_itself(graph)
     rows, columns = model.decoder.image
     image = torch.cat([seen.entity[1].view(rows, columns), seen.relation[3].view(rows, columns)])
     decoder, filters = model.decoder, model.decoder.filters
-    normed = decoder.image_norm(image.view(1, 1, -1)).view(1, 1, 2 * rows, columns)
+    normed = torch.nn.functional.batch_norm(
+        image[None, None],
+        decoder.image_norm.running_mean,
+        decoder.image_norm.running_var,
+        decoder.image_norm.weight,
+        decoder.image_norm.bias,
+    )
     kernel = filters.weight.view(-1, 1, decoder.kernel, decoder.kernel)
-    maps = torch.nn.functional.conv2d(normed, kernel, filters.bias).flatten(2)[0].t()  # (places, filters)
+    maps = torch.nn.functional.conv2d(normed, kernel).flatten(2)[0].t()  # (places, filters)
     query = decoder.project(decoder.feature_norm(maps).relu().flatten()[None])
     expected = (query @ seen.entity.t()).squeeze(0) + model.bias
     torch.testing.assert_close(model.score_tails(seen, torch.tensor([1]), torch.tensor([3]))[0], expected)
+
+
+def test_the_norm_of_an_image_is_a_batch_norm_of_one_channel():
+    ours, theirs = ScalarNorm(), torch.nn.BatchNorm1d(1)
+    for seed in range(3):
+        image = 3 * torch.randn(4, 2, 5, generator=torch.Generator().manual_seed(seed)) + 1
+        torch.testing.assert_close(ours(image).view(4, 1, 10), theirs(image.view(4, 1, 10)))
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+    torch.testing.assert_close(ours.running_var, theirs.running_var)
+    torch.testing.assert_close(ours.eval()(image).view(4, 1, 10), theirs.eval()(image.view(4, 1, 10)))
 
 
 def test_images_are_as_square_as_they_can_be():

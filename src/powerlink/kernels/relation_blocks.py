@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import TILE, EdgeSlice
+from powerlink.graphs.edges import EdgeSlice, Tiles
 from powerlink.kernels.fused import can_fuse
 from powerlink.kernels.message_sum import message_sum, read_rows
 
@@ -16,8 +18,9 @@ def block_sum(nodes: Tensor, blocks: Tensor, weight: Tensor, edges: EdgeSlice) -
     nodes (n, B·i), blocks (2R, B, i, o), weight (E,); returns (n, B·o). A message depends on relation and source alone,
     so each such pair is multiplied once.
     """
-    if can_fuse(nodes):
-        return message_sum(tiled_messages(nodes, blocks, edges), weight, edges.tiles_to_targets)
+    if can_fuse(nodes) and nodes.dtype == torch.float32:
+        messages: Tensor = TiledMessages.apply(nodes, blocks, edges.tiles)  # type: ignore[no-untyped-call]
+        return message_sum(messages, weight, edges.tiles_to_targets)
     return message_sum(block_messages(nodes, blocks, edges), weight, edges.pairs_to_targets)
 
 
@@ -34,10 +37,28 @@ def block_messages(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Tensor:
     return grouped.transpose(0, 1).reshape(-1, count * width_out)
 
 
-def tiled_messages(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Tensor:
-    """Multiply all tiles at once: (T·TILE, B·o). Hundreds of small products, one per relation, would starve a GPU."""
-    count, width_in, width_out = blocks.shape[1:]
-    sources = read_rows(nodes, edges.tiles.sources).view(-1, TILE, count, width_in)
-    matrices = read_rows(blocks.flatten(1), edges.tiles.relations).view(-1, width_in, width_out)  # (T·B, i, o)
-    product = torch.bmm(sources.transpose(1, 2).reshape(-1, TILE, width_in), matrices)  # (T·B, TILE, o)
-    return product.view(-1, count, TILE, width_out).transpose(1, 2).reshape(-1, count * width_out)
+class TiledMessages(torch.autograd.Function):
+    """The same messages on a GPU, (T·TILE, B·o): hundreds of small products, one per relation, would starve it."""
+
+    @staticmethod
+    def forward(ctx: Any, nodes: Tensor, blocks: Tensor, tiles: Tiles) -> Tensor:
+        from powerlink.kernels.gpu.tile_product import tile_product  # noqa: PLC0415 - only where there is Triton
+
+        ctx.save_for_backward(nodes, blocks)
+        ctx.tiles = tiles
+        return tile_product(nodes, blocks, tiles)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        from powerlink.kernels.gpu.product_sum import product_sum  # noqa: PLC0415
+        from powerlink.kernels.gpu.tile_product import tile_outer, tile_product  # noqa: PLC0415
+
+        (nodes, blocks), tiles, grad = ctx.saved_tensors, ctx.tiles, grads[0]
+        to_nodes = to_blocks = None
+        if ctx.needs_input_grad[0]:
+            to_sources = tile_product(grad, blocks, tiles, transposed=True)
+            to_nodes = product_sum(to_sources, None, None, tiles.sources.readers)
+        if ctx.needs_input_grad[1]:
+            to_tiles = tile_outer(nodes, grad, blocks, tiles)
+            to_blocks = product_sum(to_tiles, None, None, tiles.relations.readers).view_as(blocks)
+        return to_nodes, to_blocks, None

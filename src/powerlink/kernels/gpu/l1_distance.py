@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -9,7 +10,10 @@ from torch.nn.functional import pad
 
 UNROLL = 8  # turns of the inner loops whose loads are in flight together
 TILE = 128  # points that one program compares
+ONES = 64
 NARROW = 32  # axes that one program sums slopes of
+WARPS_DISTANCES = 8
+WARPS_SLOPES = 4
 ENOUGH_PROGRAMS = 2048  # to keep every multiprocessor busy
 
 
@@ -62,10 +66,10 @@ def distances(one: Tensor, other: Tensor) -> Tensor:
     out = one.new_empty(one.size(0), other.size(0))
     if out.numel():
         ones, others = _padded(one.t(), UNROLL, TILE), _padded(other.t(), UNROLL, TILE)
-        grid = (others.size(1) // TILE, triton.cdiv(one.size(0), TILE // 2))
+        grid = (others.size(1) // TILE, triton.cdiv(one.size(0), ONES))
         _distances[grid](
             ones, others, out, one.size(0), other.size(0), ones.size(1), others.size(1), ones.size(0),
-            ONE=TILE // 2, OTHER=TILE, TURNS=UNROLL, num_warps=8,
+            ONE=ONES, OTHER=TILE, TURNS=UNROLL, num_warps=WARPS_DISTANCES,
         )  # fmt: skip
     return out
 
@@ -73,15 +77,16 @@ def distances(one: Tensor, other: Tensor) -> Tensor:
 def slopes(one: Tensor, other: Tensor, grad: Tensor) -> Tensor:
     """Return Σ_m grad·sign(one − other): one (n, d), other (m, d), grad (m, n) → (n, d)."""
     tiles = triton.cdiv(one.size(0), TILE), triton.cdiv(one.size(1), NARROW)
+    if not one.numel() or not other.numel():
+        return torch.zeros_like(one)
     shares = max(1, min(ENOUGH_PROGRAMS // max(1, tiles[0] * tiles[1]), other.size(0) // 128))
     share = triton.cdiv(other.size(0), shares * UNROLL) * UNROLL
     ones, others = _padded(one, TILE, NARROW), _padded(other, shares * share, NARROW)
     out = ones.new_empty(shares, *ones.shape)
-    if out.numel():
-        _slopes[(*tiles, shares)](
-            ones, others, _padded(grad, shares * share, TILE), out, ones.size(0), share, ones.size(1),
-            ONE=TILE, WIDTH=NARROW, TURNS=UNROLL, num_warps=4,
-        )  # fmt: skip
+    _slopes[(*tiles, shares)](
+        ones, others, _padded(grad, shares * share, TILE), out, ones.size(0), share, ones.size(1),
+        ONE=TILE, WIDTH=NARROW, TURNS=UNROLL, num_warps=WARPS_SLOPES,
+    )  # fmt: skip
     return out.sum(0)[: one.size(0), : one.size(1)]
 
 

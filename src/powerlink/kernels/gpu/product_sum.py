@@ -18,7 +18,6 @@ from powerlink.graphs.incidence import Incidence
 
 WIDTH_BLOCK = 64
 ENTRY_BLOCK = 8
-WARPS = 2
 
 
 @triton.jit
@@ -114,11 +113,11 @@ def product_sum(a: Tensor, b: Tensor | None, weight: Tensor | None, incidence: I
             HAS_WEIGHT=weight is not None,
             ENTRIES=ENTRY_BLOCK,
             WIDTH=block,
-            num_warps=WARPS,
+            num_warps=1,
         )
     if chunks.long_row.numel():
         _fold_long_rows[(chunks.long_row.numel(), columns)](
-            out, chunks.long_row, chunks.rest, incidence.num_rows, width, PIECES=16, WIDTH=block, num_warps=WARPS
+            out, chunks.long_row, chunks.rest, incidence.num_rows, width, PIECES=16, WIDTH=block, num_warps=1
         )
     return out[: incidence.num_rows]
 
@@ -144,6 +143,6 @@ def product_dot(a: Tensor, b: Tensor | None, rows: Tensor, incidence: Incidence)
             HAS_FACTOR=factors is not None,
             ENTRIES=ENTRY_BLOCK,
             WIDTH=block,
-            num_warps=WARPS,
+            num_warps=2,
         )
     return out

@@ -33,9 +33,9 @@ class ConvE(DistMult):
         kernel = min(kernel, 2 * rows, columns)
         features = filters * (2 * rows - kernel + 1) * (columns - kernel + 1)
         self.kernel = kernel
-        self.image_norm = nn.BatchNorm1d(1)
+        self.image_norm = ScalarNorm()
         self.image_dropout = nn.Dropout(input_dropout)
-        self.filters = nn.Linear(kernel * kernel, filters)
+        self.filters = nn.Linear(kernel * kernel, filters, bias=False)  # the norm behind it has one
         self.feature_norm = nn.BatchNorm1d(filters)
         self.feature_dropout = nn.Dropout(feature_dropout)  # of whole feature maps
         self.project = nn.Sequential(
@@ -45,17 +45,43 @@ class ConvE(DistMult):
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
         """Return what is matched with tails: (n, d)."""
         count, (rows, columns) = head.size(0), self.image
-        image = self.image_norm(torch.stack([head, relation], dim=1).view(count, 1, -1))
-        image = self.image_dropout(image).view(count, 1, 2 * rows, columns)
+        image = self.image_norm(torch.stack([head, relation], dim=1))
+        image = self.image_dropout(image).view(count, 2 * rows, columns)
         # One channel in, hundreds out: as a product of patches and filters, with the channels last, every step after it
         # reads memory in order.
-        patches = nn.functional.unfold(image, self.kernel).transpose(1, 2)  # (n, places, kernel²)
-        features = self.filters(patches).flatten(0, 1)  # (n·places, filters)
-        features = self.feature_norm(features).relu().view(count, -1, self.filters.out_features)
+        patches = image.unfold(1, self.kernel, 1).unfold(2, self.kernel, 1)  # (n, rows, columns, kernel, kernel)
+        places = patches.size(1) * patches.size(2)
+        features = self.filters(patches.reshape(count * places, self.kernel**2))  # (n·places, filters)
+        features = self.feature_norm(features).relu().view(count, places, self.filters.out_features)
         if self.training:
             features = features * self.feature_dropout(features.new_ones(count, 1, features.size(2)))
         out: Tensor = self.project(features.flatten(1))
         return out
+
+
+class ScalarNorm(nn.Module):
+    """Batch norm of one channel, with one mean and one variance for all numbers; libraries are slow at that."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, momentum: float = 0.1, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight, self.bias = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
+        self.register_buffer("running_mean", torch.zeros(1))
+        self.register_buffer("running_var", torch.ones(1))
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        """Normalise numbers of any shape."""
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            variance, mean = torch.var_mean(numbers, correction=0)
+            with torch.no_grad():
+                self.running_mean.lerp_(mean.expand(1), self.momentum)
+                unbiased = variance * (numbers.numel() / max(1, numbers.numel() - 1))
+                self.running_var.lerp_(unbiased.expand(1), self.momentum)
+        return (numbers - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
 
 
 def squarest_image(width: int) -> tuple[int, int]:
