@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from powerlink.cli.main import main
-from powerlink.models import checkpoint
+from powerlink.models import shards
 from powerlink.report.schema import read_explanations
 
 ONE = ("--head", "Carl0", "--relation", "lives_in", "--tail", "Town0")
@@ -231,7 +231,8 @@ def edit_json(path, **changes):
 
 
 def vouch_for_weights(folder):
-    edit_json(folder / "model.json", weights=checkpoint._hash(folder / "model.safetensors"))
+    digest = shards._digest((folder / "model.safetensors").read_bytes())
+    edit_json(folder / "model.json", weights=digest, files={"model.safetensors": digest})
 
 
 def change_weights(folder, change):
@@ -275,6 +276,11 @@ DAMAGES = {
     "no format": (lambda m: (m / "model.json").write_text("{}"), "does not describe a model"),
     "another format": (lambda m: edit_json(m / "model.json", format=99), "format 99; this version of powerlink reads"),
     "no weights' hash": (lambda m: edit_json(m / "model.json", weights=None), "lacks a proper 'weights'"),
+    "no files": (lambda m: edit_json(m / "model.json", files={}), "lacks a proper 'files'"),
+    "a file elsewhere": (
+        lambda m: edit_json(m / "model.json", files={"../model.safetensors": "0" * 16}),
+        "'../model.safetensors' is no file of weights",
+    ),
     "an odd graph": (lambda m: edit_json(m / "model.json", graph={}), "graph lacks a proper 'name'"),
     "unknown settings": (
         lambda m: edit_json(m / "model.json", training={"epochs": 1, "vibes": 2}),

@@ -159,10 +159,17 @@ def assert_same_model(folder, expected):
     assert all(ours[name].equal(theirs[name]) for name in ours), "to the last bit"
     assert (folder / "model.safetensors").read_bytes() == (expected / "model.safetensors").read_bytes()
     assert json.loads((folder / "model.json").read_text()) == json.loads((expected / "model.json").read_text())
-    assert (folder / "training.jsonl").read_text() == (expected / "training.jsonl").read_text()
-    epochs = [json.loads(line)["epoch"] for line in (folder / "training.jsonl").read_text().splitlines()]
-    assert epochs == list(range(1, len(epochs) + 1))
-    assert {p.name for p in folder.iterdir()} == {"graph", "model.json", "model.safetensors", "training.jsonl"}
+    ours, theirs = log_of(folder), log_of(expected)
+    assert all(line.pop("seconds") >= 0 for line in ours + theirs)
+    assert ours == theirs
+    assert [line["epoch"] for line in ours] == list(range(1, len(ours) + 1))
+    files = {"graph", "model.json", "model.safetensors", "training.jsonl", "learning_curve.png"}
+    assert {p.name for p in folder.iterdir()} == files
+    assert (folder / "learning_curve.png").read_bytes() == (expected / "learning_curve.png").read_bytes()
+
+
+def log_of(folder):
+    return [json.loads(line) for line in (folder / "training.jsonl").read_text().splitlines()]
 
 
 def test_a_training_killed_and_run_again_gives_the_same_weights(powerlink, families, trained, tmp_path):

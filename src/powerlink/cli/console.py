@@ -73,6 +73,7 @@ def progress(*columns: str) -> Iterator[Progress]:
         *(TextColumn(column) for column in columns),
         TimeRemainingColumn(),
         console=errors,
+        speed_estimate_period=600,  # epochs and queries are uneven; time left should not jump
         transient=True,
         disable=not errors.is_terminal,  # a log has no use for a bar, nor for the blank line it leaves
     )

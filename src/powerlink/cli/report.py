@@ -8,22 +8,33 @@ from typing import Annotated
 import typer
 
 from powerlink.cli.console import console, shown
-from powerlink.cli.evaluate import FileArgument, read_of_model
+from powerlink.cli.evaluate import read_of_model
 from powerlink.cli.rank import ModelArgument
 from powerlink.models.checkpoint import read_description
+from powerlink.report.learning_curve import write_learning_curve
 from powerlink.report.show import write_page
 from powerlink.report.wording import counted
 
 
 def report(
     model: ModelArgument,
-    explanations: FileArgument,
+    explanations: Annotated[
+        Path | None, typer.Argument(help="JSON Lines written by explain --out; without it, draw the learning curve.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The HTML page to write.")] = Path("report.html"),
 ) -> None:
     """Write one self-contained HTML page: cards, drawings, scores with and without, settings. It needs no network.
 
+    Without explanations, draw the learning curve of the model's training into its folder.
+
     Example: powerlink report models/atlas explanations.jsonl --out report.html
+
+    Example: powerlink report models/atlas
     """
+    if explanations is None:
+        read_description(model)  # says so if it is no model folder
+        console.print(f"learning curve in {shown(write_learning_curve(model))}", soft_wrap=True)
+        return
     found = read_of_model(model, explanations)
     description = read_description(model)
     shape = description["model"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -19,29 +20,58 @@ from powerlink.cli.console import (
     shown,
 )
 from powerlink.cli.datasets import DataDirOption
+from powerlink.errors import SettingsError, UnknownNameError
 from powerlink.kg import catalog
+from powerlink.models import presets
 from powerlink.models.link_model import DEFAULT_LAYERS, DecoderName, EncoderName, ModelSettings
 from powerlink.models.training import TrainingSettings
-from powerlink.report.wording import counted
+from powerlink.report.learning_curve import CURVE
+from powerlink.report.wording import counted, duration
 from powerlink.run.train_folder import FolderTraining
 
 DataOption = Annotated[str, typer.Option(help="A name from `powerlink datasets`, a folder, or a file of triples.")]
+SHAPE, TRAINING = ModelSettings(), TrainingSettings()
 OutOption = Annotated[Path, typer.Option(help="The model folder to make; an unfinished one is gone on with.")]
+
+
+def flag(help: str, default: object, **limits: Any) -> Any:
+    """Make an option that shows a default without giving it: what was not said leaves a preset alone."""
+    return typer.Option(help=f"{help} \\[default: {default}]", show_default=False, **limits)
 
 
 def train(
     data: DataOption,
     out: OutOption,
-    encoder: Annotated[EncoderName, typer.Option(help="How messages are passed.")] = "compgcn",
-    decoder: Annotated[DecoderName, typer.Option(help="How a triple is scored.")] = "distmult",
-    epochs: Annotated[int, typer.Option(help="Most passes over the data.", min=1)] = 200,
-    dim: Annotated[int, typer.Option(help="Width of all vectors.", min=1)] = 100,
-    layers: Annotated[
-        int | None, typer.Option(help="Message-passing layers.", min=1, show_default="2; for rgcn 1")
+    preset: Annotated[
+        str | None, typer.Option(help="A model of the paper, see `powerlink presets`; other flags change its settings.")
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="(head, relation) pairs per step.", min=2)] = 256,
-    lr: Annotated[float, typer.Option(help="Adam's learning rate.", min=0)] = 0.003,
-    patience: Annotated[int, typer.Option(help="Evaluations without progress before stopping.", min=1)] = 5,
+    encoder: Annotated[EncoderName | None, flag("How messages are passed.", SHAPE.encoder)] = None,
+    decoder: Annotated[DecoderName | None, flag("How a triple is scored.", SHAPE.decoder)] = None,
+    dim: Annotated[int | None, flag("Width of all vectors.", 100, min=1)] = None,
+    layers: Annotated[int | None, flag("Message-passing layers.", "2; for rgcn 1", min=1)] = None,
+    epochs: Annotated[int | None, flag("Most passes over the data.", TRAINING.epochs, min=1)] = None,
+    batch_size: Annotated[int | None, flag("(head, relation) pairs per step.", TRAINING.batch_size, min=2)] = None,
+    lr: Annotated[float | None, flag("Adam's learning rate; a schedule's highest.", TRAINING.lr, min=0)] = None,
+    schedule: Annotated[
+        Literal["constant", "one-cycle"] | None,
+        flag("How the learning rate runs; one-cycle rises, then falls to the end.", TRAINING.schedule),
+    ] = None,
+    weight_decay: Annotated[
+        float | None, flag("How strongly weights are drawn to zero.", TRAINING.weight_decay, min=0)
+    ] = None,
+    label_smoothing: Annotated[
+        float | None, flag("How much of every label is doubt.", TRAINING.label_smoothing, min=0, max=1)
+    ] = None,
+    precision: Annotated[
+        Literal["full", "mixed"] | None,
+        flag("mixed is faster on a GPU, with shorter numbers; a CPU computes in full.", TRAINING.precision),
+    ] = None,
+    patience: Annotated[
+        int | None, flag("Evaluations without progress before stopping.", TRAINING.patience, min=1)
+    ] = None,
+    half: Annotated[
+        bool, typer.Option("--half", help="Save the weights in half precision: half the size, the same ranks.")
+    ] = False,
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
     data_dir: DataDirOption = None,
@@ -49,14 +79,44 @@ def train(
     """Train a link-prediction model and save it as a folder.
 
     Stops early when validation MRR no longer gets better. Run the same command again after a kill: it goes on where
-    it was.
+    it was. --preset takes a model of the paper as a whole.
 
     Example: powerlink train --data atlas --encoder compgcn --decoder distmult --out models/atlas
+
+    Example: powerlink train --data fb15k-237 --preset wgcn-conve --out models/wgcn-conve
     """
-    depth = layers or DEFAULT_LAYERS[encoder]
-    model = ModelSettings(encoder=encoder, decoder=decoder, widths=(dim,) * (depth + 1))
-    training = TrainingSettings(epochs=epochs, batch_size=batch_size, lr=lr, patience=patience, seed=seed)
-    train_with_progress(data, out, model, training, device, data_dir, seed)
+    flags = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "lr": lr,
+        "schedule": schedule,
+        "weight_decay": weight_decay,
+        "label_smoothing": label_smoothing,
+        "precision": precision,
+        "patience": patience,
+    }
+    given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+    if preset is None:
+        chosen = encoder or SHAPE.encoder
+        widths = (dim or 100,) * ((layers or DEFAULT_LAYERS[chosen]) + 1)
+        model, training = ModelSettings(encoder=chosen, decoder=decoder or SHAPE.decoder, widths=widths), TRAINING
+    else:
+        shape = {"--encoder": encoder, "--decoder": decoder, "--dim": dim, "--layers": layers}
+        if refused := [flag for flag, value in shape.items() if value is not None]:
+            raise SettingsError(f"--preset decides the model's shape: leave out {' and '.join(refused)}, or --preset")
+        found = _preset(data, preset)
+        model, training = found.model, found.training
+    train_with_progress(data, out, model, replace(training, **given, seed=seed), device, data_dir, seed, half=half)
+
+
+def _preset(data: str, name: str) -> presets.Preset:
+    """Find a preset for what the data is called: its own name, or that of its folder or file."""
+    try:
+        return presets.preset(Path(data).expanduser().resolve().name.split(".")[0], name)
+    except UnknownNameError as error:
+        if error.closest:
+            raise
+        raise SettingsError(f"{error}; `powerlink presets` lists them") from None
 
 
 def train_with_progress(
@@ -67,6 +127,8 @@ def train_with_progress(
     device: Device,
     data_dir: Path | None,
     seed: int,
+    *,
+    half: bool = False,
 ) -> None:
     """Train, showing epoch, loss and validation MRR as they come."""
     place = pick_device(device)
@@ -77,16 +139,18 @@ def train_with_progress(
         f"{shown(graph.name)}: {graph.num_entities:,} entities, {counted(graph.num_relations, 'relation')}, "
         f"{counted(len(graph.train), 'training fact')}"
     )
-    job = FolderTraining(out, graph, model, training, place)
+    job = FolderTraining(out, graph, model, training, place, half=half)
     if job.finished:
         console.print(f"{shown(out)} is already trained with these settings", soft_wrap=True)
     elif job.resumed_at:
         console.print(f"going on after epoch {job.resumed_at}")
     try:
-        with progress("loss {task.fields[loss]}", "valid MRR {task.fields[mrr]}") as bar:
-            task = bar.add_task(model.name, total=training.epochs, loss="…", mrr="…")
+        with progress("loss {task.fields[loss]}", "valid MRR {task.fields[mrr]}", "{task.fields[pace]}") as bar:
+            fields: dict[str, Any] = {"loss": "…", "mrr": "…", "pace": ""}
+            task = bar.add_task(model.name, total=training.epochs, completed=job.resumed_at, **fields)
             for report in job.run():
-                bar.update(task, completed=report.epoch, loss=f"{report.loss:.4f}")
+                pace = f"{duration(_seconds(job) / len(job.log))}/epoch"
+                bar.update(task, completed=report.epoch, loss=f"{report.loss:.4f}", pace=pace)
                 if report.validation:
                     bar.update(task, mrr=f"{report.validation.mrr:.3f} (best {report.best_mrr:.3f})")
     except KeyboardInterrupt:
@@ -99,4 +163,12 @@ def train_with_progress(
         f"Hits@1 {accuracy.get('hits@1', 0):.3f}, Hits@3 {accuracy.get('hits@3', 0):.3f}, "
         f"Hits@10 {accuracy.get('hits@10', 0):.3f}"
     )
+    if job.log:
+        console.print(f"{counted(len(job.log), 'epoch')} in {duration(_seconds(job))}")
     console.print(f"model saved in {shown(out)}", soft_wrap=True)
+    if (out / CURVE).is_file():
+        console.print(f"learning curve in {shown(out / CURVE)}", soft_wrap=True)
+
+
+def _seconds(job: FolderTraining) -> float:
+    return float(sum(line.get("seconds", 0) for line in job.log))  # logs of older versions do not say

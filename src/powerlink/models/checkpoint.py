@@ -1,16 +1,16 @@
 """A model as a folder: its weights, its settings, and the graph it was trained on.
 
-model.safetensors   the best weights
-model.json          settings, graph fingerprint, accuracy, versions
+model.safetensors   the best weights; above 15 MiB in shards with an index, see shards.py
+model.json          settings, graph fingerprint, accuracy, versions, and the hashes of the weights it vouches for
 graph/              the knowledge graph, so that `explain` needs nothing else
 training.jsonl      one line per epoch
+learning_curve.png  the same as a picture
 resume.safetensors  while training: what a restart needs (removed when training ends)
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -28,10 +28,12 @@ from powerlink.errors import DataError, MismatchError, ModelError, OutputError, 
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.storage import load_graph, save_graph
 from powerlink.models.link_model import EncoderDecoder, ModelSettings
+from powerlink.models.shards import INDEX, SINGLE, halved, load_weights, overall, remove_stale, save_weights
 from powerlink.models.subject import Subject
 from powerlink.models.training import TrainingSettings
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)  # 1: a single file, whose hash is the model's
 KEYS = {"model": dict, "training": dict, "graph": dict, "accuracy": dict, "finished": bool, "weights": str}
 
 
@@ -73,9 +75,11 @@ def save_model(
     accuracy: Mapping[str, Any],
     *,
     finished: bool,
+    half: bool = False,
 ) -> None:
-    """Write weights, then the description that vouches for them."""
-    save_tensors(folder / "model.safetensors", model.state_dict())
+    """Write weights, then the description that vouches for them, and then clear away the weights before."""
+    tensors = model.state_dict()
+    files = save_weights(folder, halved(tensors) if half else tensors)
     description = {
         "format": FORMAT,
         "model": asdict(model.settings),
@@ -83,10 +87,13 @@ def save_model(
         "graph": {"name": graph.name, "fingerprint": graph.fingerprint},
         "accuracy": accuracy,
         "finished": finished,
-        "weights": _hash(folder / "model.safetensors"),
+        "weights": overall(files),
+        "files": files,
+        "half": half,
         "versions": versions(),
     }
     write_atomically(folder / "model.json", (json.dumps(description, indent=2) + "\n").encode())
+    remove_stale(folder, files)
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -102,15 +109,22 @@ def read_description(folder: Path) -> dict[str, Any]:
         raise ModelError(f"{path} is damaged ({error}): train or copy the model again") from error
     if not isinstance(description, dict) or "format" not in description:
         raise ModelError(f"{path} does not describe a model: train or copy the model again")
-    if description["format"] != FORMAT:
-        version = description["format"]
-        raise ModelError(f"{path} has format {version}; this version of powerlink reads format {FORMAT}")
+    if description["format"] not in READABLE:
+        raise ModelError(
+            f"{path} has format {description['format']}; "
+            f"this version of powerlink reads {' and '.join(map(str, READABLE))}"
+        )
     for key, kind in KEYS.items():
         if not isinstance(description.get(key), kind):
             raise ModelError(f"{path} is damaged (it lacks a proper {key!r}): train or copy the model again")
     for part, key in (("graph", "name"), ("graph", "fingerprint"), ("model", "encoder"), ("model", "decoder")):
         if not isinstance(description[part].get(key), str):
             raise ModelError(f"{path} is damaged (its {part} lacks a proper {key!r}): train or copy the model again")
+    if description["format"] == 1:
+        description["files"] = {SINGLE: description["weights"]}
+    files = description.get("files")
+    if not (isinstance(files, dict) and files and all(isinstance(digest, str) for digest in files.values())):
+        raise ModelError(f"{path} is damaged (it lacks a proper 'files'): train or copy the model again")
     return description
 
 
@@ -126,8 +140,9 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Subjec
             f"but {folder / 'graph'} is {graph.fingerprint}"
         )
     settings, _ = read_settings(folder, description)
-    path = folder / "model.safetensors"
-    tensors = load_tensors(path)
+    files = description["files"]
+    tensors, other = load_weights(folder, files)
+    path = folder / (next(iter(files)) if len(files) == 1 else INDEX)
     broken = next((name for name, tensor in tensors.items() if not tensor.float().isfinite().all()), None)
     if broken is not None:
         raise ModelError(f"{path}: the weights {broken!r} hold NaN or infinite numbers; train the model again")
@@ -136,13 +151,13 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Subjec
         model.load_state_dict(tensors)
     except (RuntimeError, TypeError, ValueError) as error:
         raise MismatchError(f"{path} does not fit the model and graph that model.json describes") from error
-    weights = _hash(path)
-    if weights != description["weights"]:
+    if other is not None or description["weights"] != overall(files):
+        strange = folder / (other or next(iter(files)))
         raise MismatchError(
-            f"{path} holds other weights than model.json describes: copy the model again, "
+            f"{strange} holds other weights than model.json describes: copy the model again, "
             "or run its training again if it was stopped"
         )
-    return Subject.of(graph, model.to(device).eval(), device, name=settings.name, hash=weights)
+    return Subject.of(graph, model.to(device).eval(), device, name=settings.name, hash=description["weights"])
 
 
 def read_settings(folder: Path, description: Mapping[str, Any]) -> tuple[ModelSettings, TrainingSettings]:
@@ -184,7 +199,3 @@ def versions() -> dict[str, str]:
     except PackageNotFoundError:  # run from a source tree that was never installed
         own = "source tree"
     return {"powerlink": own, "torch": torch.__version__}
-
-
-def _hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

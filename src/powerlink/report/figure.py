@@ -138,8 +138,6 @@ def _edge(axes: Axes, edge: Edge) -> None:
 
 
 def _text(axes: Axes, x: float, y: float, text: str, size: float, **style: Any) -> None:
-    families = _installed()
-    shown = "".join(char if _drawable(char) else "□" if text_width(char, 1) else "" for char in text)
     look: dict[str, Any] = {
         "ha": "center",
         "va": "center_baseline",
@@ -148,11 +146,17 @@ def _text(axes: Axes, x: float, y: float, text: str, size: float, **style: Any) 
         "clip_on": True,
     } | style
     # A dollar sign in a name is a dollar sign.
-    axes.text(x, y, shown, fontsize=size * _POINT, family=families, parse_math=False, **look)
+    axes.text(x, y, legible(text), fontsize=size * _POINT, family=font_families(), parse_math=False, **look)
+
+
+def legible(text: str) -> str:
+    """Return a text with a box for every character that no installed font has."""
+    return "".join(char if _drawable(char) else "□" if text_width(char, 1) else "" for char in text)
 
 
 @cache
-def _installed() -> list[str]:
+def font_families() -> list[str]:
+    """Return the installed ones of the fonts that figures are lettered in."""
     present = {font.name for font in fontManager.ttflist}
     return [family for family in _FAMILIES if family in present]
 
@@ -162,5 +166,5 @@ def _drawable(char: str) -> bool:
     """Return whether some installed font has this character; matplotlib warns about any that none has."""
     return any(
         get_font(fontManager.findfont(FontProperties(family=family))).get_char_index(ord(char))
-        for family in _installed()
+        for family in font_families()
     )

@@ -100,3 +100,13 @@ def status_name(status: Status) -> str:
 def counted(count: int, noun: str) -> str:
     """Return `1 path`, `3 paths`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it: 0.21 s, 12.5 s, 3 min 20 s, 2 h 5 min."""
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

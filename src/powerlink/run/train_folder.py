@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +17,6 @@ from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.checkpoint import (
     load_model,
     load_resume,
-    load_tensors,
     read_description,
     save_model,
     save_resume,
@@ -24,12 +24,17 @@ from powerlink.models.checkpoint import (
 )
 from powerlink.models.link_model import ModelSettings, build_model
 from powerlink.models.ranking import Accuracy, rank_facts
+from powerlink.models.shards import load_weights, matches
 from powerlink.models.subject import Subject
 from powerlink.models.training import EpochReport, Trainer, TrainingSettings
+from powerlink.report.learning_curve import LOG, write_learning_curve
 
 
 class FolderTraining:
-    """One training and its folder. `run` yields a report per epoch; afterwards `accuracy` holds the final figures."""
+    """One training and its folder. `run` yields a report per epoch; afterwards `accuracy` holds the final figures.
+
+    `half` saves the weights in half precision, and the test figures are those of the weights as saved.
+    """
 
     def __init__(
         self,
@@ -38,15 +43,20 @@ class FolderTraining:
         model: ModelSettings,
         training: TrainingSettings,
         device: torch.device | str = "cpu",
+        *,
+        half: bool = False,
     ) -> None:
         if graph.num_entities < 2:
             raise DataError(f"{graph.name} has no two entities: there is nothing to predict")
         self.folder = folder
         self.graph = graph
         self.training = training
+        self.half = half
         self.accuracy: dict[str, Any] = {}
+        self.log: list[dict[str, Any]] = []  # a line per epoch, as in training.jsonl
         self.identity = json.dumps(
-            {"model": asdict(model), "training": asdict(training), "graph": graph.fingerprint}, sort_keys=True
+            {"model": asdict(model), "training": asdict(training), "graph": graph.fingerprint, "half": half},
+            sort_keys=True,
         )
         self.resumed_at = self.saved_at = 0  # the epoch a restart went on behind, and the one the next would
         self.finished = self._already_finished()
@@ -61,35 +71,57 @@ class FolderTraining:
         """Train to the end, keeping the folder current."""
         if self.finished:
             return
-        log = self._log_up_to(self.trainer.epoch)
-        for report in self.trainer.run():
-            log.append(_log_line(report))
-            if report.validation is not None:
-                if report.improved:
-                    self._save({"valid": report.validation.as_dict(), "epoch": report.epoch}, finished=False)
-                write_atomically(self.folder / "training.jsonl", "".join(log).encode())
-                # last, so that what it vouches for is already there
-                save_resume(self.folder, *self.trainer.state(), self.identity)
-                self.saved_at = report.epoch
-            yield report
+        self.log = self._log_up_to(self.trainer.epoch)
+        # A kill while the best weights were being replaced: the next evaluated ones must take their place.
+        lost = self.resumed_at > 0 and not matches(self.folder, read_description(self.folder)["files"])
+        reports = self.trainer.run()
+        try:
+            start = time.perf_counter()
+            for report in reports:
+                self.log.append(_log_line(report, time.perf_counter() - start))
+                if report.validation is not None:
+                    if report.improved or lost:
+                        self._save({"valid": report.validation.as_dict(), "epoch": report.epoch}, finished=False)
+                        lost = False
+                    self._write_log()
+                    # last, so that what it vouches for is already there
+                    save_resume(self.folder, *self.trainer.state(), self.identity)
+                    self.saved_at = report.epoch
+                yield report
+                start = time.perf_counter()
+        except KeyboardInterrupt:
+            if self.saved_at:
+                write_learning_curve(self.folder)
+            raise
         self._finish()
 
     def _finish(self) -> None:
-        """Judge the best weights on the test split and close the folder."""
+        """Judge the best weights, as they are saved, on the test split and close the folder."""
         trainer = self.trainer
-        trainer.model.load_state_dict(load_tensors(self.folder / "model.safetensors"))
+        description = read_description(self.folder)
+        tensors, other = load_weights(self.folder, description["files"])
+        if other is not None:
+            raise ModelError(f"{self.folder / other} was changed by someone else: delete {self.folder} to train anew")
+        trainer.model.load_state_dict(tensors)
         trainer.model.eval()
-        accuracy = dict(read_description(self.folder)["accuracy"])
+        accuracy = dict(description["accuracy"])
         if len(self.graph.test):
             ranks = rank_facts(trainer.model, self.graph, trainer.messages, "test", known=trainer.known)
             accuracy["test"] = Accuracy.of(ranks).as_dict()
+        write_learning_curve(self.folder)
         self._save(accuracy, finished=True)
         (self.folder / "resume.safetensors").unlink(missing_ok=True)
         self.finished = True
 
+    def _write_log(self) -> None:
+        lines = "".join(json.dumps(line) + "\n" for line in self.log)
+        write_atomically(self.folder / LOG, lines.encode())
+
     def _save(self, accuracy: dict[str, Any], *, finished: bool) -> None:
         self.accuracy = accuracy
-        save_model(self.folder, self.trainer.model, self.graph, self.training, accuracy, finished=finished)
+        save_model(
+            self.folder, self.trainer.model, self.graph, self.training, accuracy, finished=finished, half=self.half
+        )
 
     def _already_finished(self) -> bool:
         if not (self.folder / "model.json").is_file():
@@ -99,6 +131,7 @@ class FolderTraining:
             "model": description["model"],
             "training": description["training"],
             "graph": description["graph"]["fingerprint"],
+            "half": description.get("half", False),
         }
         self._check_same(there)
         self.accuracy = description["accuracy"]
@@ -119,22 +152,29 @@ class FolderTraining:
         there = json.loads(json.dumps(there))
         if there["graph"] != here["graph"]:
             raise MismatchError(f"{self.folder} holds a model of another graph: choose another --out, or delete it")
-        for part in ("model", "training"):
+        for part, defaults in (("model", ModelSettings()), ("training", TrainingSettings())):
+            # What an older version did not know of, it did as the default does.
+            before = json.loads(json.dumps(asdict(defaults))) | there[part]
             for name, now in here[part].items():
-                if there[part].get(name) != now:
+                if before[name] != now:
                     raise MismatchError(
-                        f"{self.folder} holds a model trained with {name} {there[part].get(name)}, not {now}: "
+                        f"{self.folder} holds a model trained with {name} {before[name]}, not {now}: "
                         "choose another --out, or delete it"
                     )
+        if there.get("half", False) != self.half:
+            kept = "full" if self.half else "half"
+            raise MismatchError(
+                f"{self.folder} keeps its weights in {kept} precision: choose another --out, or delete it"
+            )
 
-    def _log_up_to(self, epoch: int) -> list[str]:
+    def _log_up_to(self, epoch: int) -> list[dict[str, Any]]:
         """Return the log's lines of epochs that are not going to be run again."""
-        path = self.folder / "training.jsonl"
+        path = self.folder / LOG
         if not epoch or not path.is_file():
             return []
         try:
-            lines = path.read_text("utf-8").splitlines(keepends=True)
-            return [line for line in lines if json.loads(line)["epoch"] <= epoch]
+            lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+            return [line for line in lines if line["epoch"] <= epoch]
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise ModelError(f"{path} is damaged ({error}): delete it to go on without its lines") from error
 
@@ -146,16 +186,20 @@ def train(
     model: ModelSettings | None = None,
     training: TrainingSettings | None = None,
     device: torch.device | str = "cpu",
+    half: bool = False,
 ) -> Subject:
     """Train a model into a folder, or finish what is there, and return it ready to be asked."""
-    job = FolderTraining(Path(out), graph, model or ModelSettings(), training or TrainingSettings(), device)
+    job = FolderTraining(Path(out), graph, model or ModelSettings(), training or TrainingSettings(), device, half=half)
     for _ in job.run():
         pass
     return load_model(out, device)
 
 
-def _log_line(report: EpochReport) -> str:
+def _log_line(report: EpochReport, seconds: float) -> dict[str, Any]:
     line: dict[str, Any] = {"epoch": report.epoch, "loss": report.loss, "best_mrr": report.best_mrr}
+    line["seconds"] = round(seconds, 4)  # of training and validation, not of writing
+    if (lr := getattr(report, "lr", None)) is not None:
+        line["lr"] = lr
     if report.validation is not None:
         line["valid"] = report.validation.as_dict()
-    return json.dumps(line) + "\n"
+    return line
