@@ -22,7 +22,17 @@ ONE = ("--head", "Carl0", "--relation", "lives_in", "--tail", "Town0")
 
 
 def test_the_commands_are_those_that_are_promised():
-    assert list(COMMANDS) == ["demo", "datasets", "train", "rank", "predict", "explain", "evaluate", "report"]
+    assert list(COMMANDS) == [
+        "demo",
+        "datasets",
+        "presets",
+        "train",
+        "rank",
+        "predict",
+        "explain",
+        "evaluate",
+        "report",
+    ]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,0 +1,222 @@
+"""The sweep over the paper's models, and the pages that are made of its results."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from powerlink import load_model
+from powerlink.models.presets import PRESETS
+
+ROOT = Path(__file__).parent.parent
+NAMES = "fb15k-237/rgcn-distmult", "wn18rr/compgcn-transe"
+FAST = ("--set", "epochs=4", "evaluate_every=2", "batch_size=16")
+
+
+@pytest.fixture(scope="module")
+def benchmarks():
+    """The scripts as modules, as they find each other when they are run."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        import paper_accuracy  # noqa: PLC0415
+        import train_models  # noqa: PLC0415
+        import write_results  # noqa: PLC0415
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+    return paper_accuracy, train_models, write_results
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    rows = [f"e{i}\t{r}\te{(i * step + 1) % 12}\n" for i in range(12) for r, step in (("a", 1), ("b", 5), ("c", 7))]
+    for name in ("FB15k-237", "wn18rr"):
+        (folder / name).mkdir()
+        for split, part in (("train", rows[4:]), ("valid", rows[:2]), ("test", rows[2:4])):
+            (folder / name / f"{split}.tsv").write_text("".join(part))
+    return folder
+
+
+@pytest.fixture
+def sweep(benchmarks, data, tmp_path, capsys):
+    def call(*arguments, only=NAMES):
+        places = ("--data-dir", data, "--models", tmp_path / "models", "--results", tmp_path / "results")
+        code = benchmarks[1].main([*map(str, places), "--device", "cpu", "--only", ",".join(only), *arguments])
+        printed = capsys.readouterr()
+        return code, printed.out.splitlines(), printed.err
+
+    return call
+
+
+def result(tmp_path, name):
+    return json.loads((tmp_path / "results" / f"{name.replace('/', '_')}.json").read_text())
+
+
+def test_a_sweep_writes_a_file_a_model_and_a_line_each(sweep, tmp_path):
+    code, lines, errors = sweep(*FAST)
+    assert (code, errors) == (0, "")
+    assert [line.split()[0] for line in lines] == ["preset", "fb15k-237/rgcn-distmult", "wn18rr/compgcn-transe"]
+    for name in NAMES:
+        found = result(tmp_path, name)
+        assert found["preset"] == name
+        assert found["configuration"]["training"]["epochs"] == found["epochs"] == 4
+        assert found["configuration"]["model"]["widths"] == list(PRESETS[name].model.widths)
+        assert found["best_epoch"] in (2, 4)
+        assert 0 < found["seconds"]["to_best"] <= found["seconds"]["total"]
+        assert {"mrr", "hits@1", "hits@3", "hits@10"} <= found["valid"].keys() & found["test"].keys()
+        assert {"versions", "device", "date", "seed", "seconds_per_epoch"} <= found.keys()
+        assert [tried["valid_mrr"] for tried in found["tried"]] == [found["valid"]["mrr"]]
+        subject = load_model(tmp_path / "models" / name.replace("/", "_"))
+        assert subject.name == name.split("/")[1]
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    assert sweep(*FAST)[1] == lines, "what is done is told again, not done again"
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == before
+
+
+def test_another_configuration_is_another_try_and_validation_chooses(sweep, tmp_path):
+    name = NAMES[0]
+    for lr in ("0.03", "1e-9", "0.01"):
+        assert sweep(*FAST, f"lr={lr}", only=[name])[0] == 0
+    found = result(tmp_path, name)
+    tried = {entry["configuration"]["training"]["lr"]: entry["valid_mrr"] for entry in found["tried"]}
+    assert list(tried) == [0.03, 1e-9, 0.01]
+    assert all("test" not in entry for entry in found["tried"])
+    assert found["valid"]["mrr"] == max(tried.values())
+    best = found["configuration"]["training"]["lr"]
+    assert tried[best] == max(tried.values())
+    assert f"lr={best}" in found["command"]
+    kept = json.loads((tmp_path / "models" / name.replace("/", "_") / "model.json").read_text())
+    assert kept["training"]["lr"] == best
+    assert kept["accuracy"]["test"] == found["test"]
+    assert list((tmp_path / "models" / "trying").iterdir()) == []
+
+
+def test_an_interrupted_sweep_goes_on(sweep, tmp_path, benchmarks, monkeypatch):
+    from powerlink.models.training import Trainer  # noqa: PLC0415
+
+    real = Trainer._train_epoch
+
+    def interrupted(self):
+        if self.epoch > 3:
+            raise KeyboardInterrupt
+        return real(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_train_epoch", interrupted)
+        code, _, errors = sweep(*FAST)
+    assert code == 130
+    assert "run the same command again to go on" in errors
+    trained = []
+    monkeypatch.setattr(Trainer, "_train_epoch", lambda self: trained.append(self.epoch) or real(self))
+    assert sweep(*FAST, only=NAMES[:1])[0] == 0
+    assert trained == [3, 4]
+
+
+def test_a_kill_between_results_and_model_is_mended(sweep, tmp_path, benchmarks, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(benchmarks[1], "settle", lambda job: None)
+        assert sweep(*FAST, only=NAMES[:1])[0] == 0
+    home = tmp_path / "models" / NAMES[0].replace("/", "_")
+    assert not home.exists()
+    assert sweep(*FAST, only=NAMES[:1])[0] == 0
+    load_model(home)
+
+
+def test_a_budget_begins_nothing_that_it_cannot_end(sweep, tmp_path):
+    code, lines, _ = sweep(*FAST, "--budget", "0")
+    assert code == 0
+    assert lines[-1].startswith("no time left for fb15k-237/rgcn-distmult, wn18rr/compgcn-transe: ")
+    assert not (tmp_path / "models").exists()
+    sweep(*FAST, only=NAMES[:1])
+    _, lines, _ = sweep("--budget", "5", "--set", "epochs=9000000", only=NAMES[:1])
+    assert lines[-1].startswith("no time left for fb15k-237/rgcn-distmult")
+    assert list((tmp_path / "models" / "trying").iterdir()) == [], "known to take longer: not begun"
+
+
+def test_one_that_diverges_does_not_stop_the_others(sweep, tmp_path):
+    code, lines, errors = sweep(*FAST, "lr=1e30")
+    assert code == 1
+    assert len(lines) == 1
+    for name in NAMES:
+        assert f"{name}: training diverged in epoch " in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--set", "lrr=1"), "did you mean 'lr'"),
+        (("--set", "lr"), "as NAME=VALUE"),
+        (("--set", "epochs=many"), "expected something like epochs=150"),
+        (("--only", "wgcn-conve"), "did you mean 'wn18rr/wgcn-conve'"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_in_a_sentence(sweep, arguments, said):
+    code, _, errors = sweep(*arguments)
+    assert code == 1
+    assert errors.startswith("train_models: ")
+    assert errors.count("\n") == 1
+    assert said in errors
+
+
+def test_the_sweep_runs_as_a_script_from_a_source_tree(data, tmp_path):
+    command = [sys.executable, "benchmarks/train_models.py", "--data-dir", data, "--models", tmp_path / "m"]
+    command += ["--results", tmp_path / "r", "--only", NAMES[0], "--device", "cpu", *FAST]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        list(map(str, command)), cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(NAMES[0])
+
+
+# The pages
+
+
+def test_the_pages_are_what_the_results_say(benchmarks):
+    folder = ROOT / "docs" / "results"
+    pages = benchmarks[2].pages()
+    assert {path.name for path in folder.glob("*.md")} == pages.keys()
+    for page, text in pages.items():
+        assert (folder / page).read_text("utf-8") == text, f"run benchmarks/write_results.py: {page} is out of date"
+
+
+def test_the_papers_figures_are_the_same_in_presets_and_pages(benchmarks):
+    paper = benchmarks[0].PAPER
+    assert paper.keys() == PRESETS.keys()
+    assert {name: figures.mrr for name, figures in paper.items()} == {n: p.paper_mrr for n, p in PRESETS.items()}
+
+
+def test_bounds_hold_for_any_ranks_and_refuse_what_no_ranks_give(benchmarks):
+    import numpy as np  # noqa: PLC0415
+
+    figures_of, paper = benchmarks[0].Figures, benchmarks[0].PAPER
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        ranks = np.floor(random.pareto(random.uniform(0.2, 2), size=50)) + 1
+        hits = [float((ranks <= k).mean()) for k in (1, 3, 10)]
+        figures = figures_of(float((1 / ranks).mean()), *hits)
+        assert figures.least_mrr <= figures.mrr + 1e-12
+        assert figures.mrr <= figures.most_mrr + 1e-12
+        assert figures.possible
+    assert [name for name, figures in paper.items() if not figures.possible] == ["fb15k-237/compgcn-transe"]
+    assert not figures_of(0.9, 0.3, 0.4, 0.5).possible
+    assert benchmarks[0].identical() == [("wn18rr/compgcn-conve", "wn18rr/compgcn-distmult")]
+
+
+def test_the_page_of_models_tells_reached_from_not_reached(benchmarks, sweep, tmp_path):
+    sweep(*FAST)
+    reached, missed = (result(tmp_path, name) for name in NAMES)
+    reached["test"]["mrr"], missed["test"]["mrr"] = 0.3796, 0.2054
+    page = benchmarks[2].models(reached, missed)
+    table = [line for line in page.split("## What it took")[0].splitlines() if line.startswith("| ") and "/" in line]
+    rows = {line.split("|")[1].strip(): line for line in table}
+    assert "| 0.380 | 0.380 | yes |" in rows[NAMES[0]]
+    assert "| 0.205 | 0.206 | no (−0.001) |" in rows[NAMES[1]]
+    assert sum("not trained yet" in row for row in rows.values()) == 16
+    assert "2 of 18 trained" in page
+    assert f"`{reached['command']}`" in page
