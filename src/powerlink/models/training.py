@@ -42,9 +42,6 @@ class TrainingSettings:
     patience: int = 5  # evaluations without a better validation MRR before training stops
     evaluate_every: int = 10  # epochs
     seed: int = 0
-    schedule: Literal["constant", "one-cycle"] = "constant"
-    weight_decay: float = 0.0
-    precision: Literal["full", "mixed"] = "full"  # mixed: TF32/bf16 on CUDA; no effect on CPU
 
 
 @dataclass(frozen=True)
