@@ -9,11 +9,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 UNROLL = 8  # turns of the inner loops whose loads are in flight together
-TILE = 128  # points that one program compares
-ONES = 64
-NARROW = 32  # axes that one program sums slopes of
-WARPS_DISTANCES = 8
-WARPS_SLOPES = 4
+TILE = 128  # points that one program holds,
+OTHERS = 64  # and those it measures their distances to; or,
+AXES = 32  # for slopes, the axes it adds them up on (all sizes: the fastest of some dozens tried on an H200)
 ENOUGH_PROGRAMS = 2048  # to keep every multiprocessor busy
 
 
@@ -65,27 +63,27 @@ def distances(one: Tensor, other: Tensor) -> Tensor:
     """Return ‖one − other‖₁ of all pairs: (n, d), (m, d) → (n, m)."""
     out = one.new_empty(one.size(0), other.size(0))
     if out.numel():
-        ones, others = _padded(one.t(), UNROLL, TILE), _padded(other.t(), UNROLL, TILE)
-        grid = (others.size(1) // TILE, triton.cdiv(one.size(0), ONES))
+        ones, others = _padded(one.t(), UNROLL, TILE), _padded(other.t(), UNROLL, OTHERS)
+        grid = (others.size(1) // OTHERS, ones.size(1) // TILE)
         _distances[grid](
             ones, others, out, one.size(0), other.size(0), ones.size(1), others.size(1), ones.size(0),
-            ONE=ONES, OTHER=TILE, TURNS=UNROLL, num_warps=WARPS_DISTANCES,
+            ONE=TILE, OTHER=OTHERS, TURNS=UNROLL, num_warps=4,
         )  # fmt: skip
     return out
 
 
 def slopes(one: Tensor, other: Tensor, grad: Tensor) -> Tensor:
     """Return Σ_m grad·sign(one − other): one (n, d), other (m, d), grad (m, n) → (n, d)."""
-    tiles = triton.cdiv(one.size(0), TILE), triton.cdiv(one.size(1), NARROW)
+    tiles = triton.cdiv(one.size(0), TILE), triton.cdiv(one.size(1), AXES)
     if not one.numel() or not other.numel():
         return torch.zeros_like(one)
     shares = max(1, min(ENOUGH_PROGRAMS // max(1, tiles[0] * tiles[1]), other.size(0) // 128))
     share = triton.cdiv(other.size(0), shares * UNROLL) * UNROLL
-    ones, others = _padded(one, TILE, NARROW), _padded(other, shares * share, NARROW)
+    ones, others = _padded(one, TILE, AXES), _padded(other, shares * share, AXES)
     out = ones.new_empty(shares, *ones.shape)
     _slopes[(*tiles, shares)](
         ones, others, _padded(grad, shares * share, TILE), out, ones.size(0), share, ones.size(1),
-        ONE=TILE, WIDTH=NARROW, TURNS=UNROLL, num_warps=WARPS_SLOPES,
+        ONE=TILE, WIDTH=AXES, TURNS=UNROLL, num_warps=2,
     )  # fmt: skip
     return out.sum(0)[: one.size(0), : one.size(1)]
 
