@@ -70,8 +70,8 @@ class EncoderDecoder(nn.Module):
         self.num_relations = num_relations
         self.encoder = _build_encoder(settings, num_entities, num_relations)
         self.decoder = _build_decoder(settings)
-        # An untrained model holds each of N tails for right once in N times. From zero it would first have to learn that
-        # nearly everything is wrong, and bend its vectors for it.
+        # An untrained model holds each of N tails for right once in N times. From zero it would first have to learn
+        # that nearly everything is wrong, and bend its vectors for it.
         bias = torch.full((num_entities,), -math.log(num_entities))
         self.bias = nn.Parameter(bias) if self.decoder.uses_bias else None
         self.output_dropout = nn.Dropout(settings.output_dropout)
