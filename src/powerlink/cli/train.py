@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -24,7 +24,7 @@ from powerlink.errors import SettingsError, UnknownNameError
 from powerlink.kg import catalog
 from powerlink.models import presets
 from powerlink.models.link_model import DEFAULT_LAYERS, DecoderName, EncoderName, ModelSettings
-from powerlink.models.training import TrainingSettings
+from powerlink.models.training import Precision, Schedule, TrainingSettings
 from powerlink.report.learning_curve import CURVE
 from powerlink.report.wording import counted, duration
 from powerlink.run.train_folder import FolderTraining
@@ -53,7 +53,7 @@ def train(
     batch_size: Annotated[int | None, flag("(head, relation) pairs per step.", TRAINING.batch_size, min=2)] = None,
     lr: Annotated[float | None, flag("Adam's learning rate; a schedule's highest.", TRAINING.lr, min=0)] = None,
     schedule: Annotated[
-        Literal["constant", "one-cycle"] | None,
+        Schedule | None,
         flag("How the learning rate runs; one-cycle rises, then falls to the end.", TRAINING.schedule),
     ] = None,
     weight_decay: Annotated[
@@ -63,7 +63,7 @@ def train(
         float | None, flag("How much of every label is doubt.", TRAINING.label_smoothing, min=0, max=1)
     ] = None,
     precision: Annotated[
-        Literal["full", "mixed"] | None,
+        Precision | None,
         flag("mixed is faster on a GPU, with shorter numbers; a CPU computes in full.", TRAINING.precision),
     ] = None,
     patience: Annotated[
