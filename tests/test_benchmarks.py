@@ -138,6 +138,16 @@ def test_a_budget_begins_nothing_that_it_cannot_end(sweep, tmp_path):
     assert list((tmp_path / "models" / "trying").iterdir()) == [], "known to take longer: not begun"
 
 
+def test_a_budget_that_ends_in_the_middle_leaves_a_training_to_go_on_with(sweep, tmp_path):
+    endless = ("--set", "epochs=9000000", "evaluate_every=2")
+    code, lines, _ = sweep("--budget", "0.2", *endless, only=NAMES[:1])
+    assert code == 0
+    assert lines[-1].startswith("no time left for fb15k-237/rgcn-distmult: ")
+    (folder,) = (tmp_path / "models" / "trying").iterdir()
+    assert (folder / "resume.safetensors").is_file()
+    assert not list(tmp_path.glob("results/*"))
+
+
 def test_one_that_diverges_does_not_stop_the_others(sweep, tmp_path):
     code, lines, errors = sweep(*FAST, "lr=1e30")
     assert code == 1

@@ -145,9 +145,9 @@ def train_with_progress(
     elif job.resumed_at:
         console.print(f"going on after epoch {job.resumed_at}")
     try:
-        with progress("loss {task.fields[loss]}", "valid MRR {task.fields[mrr]}", "{task.fields[pace]}") as bar:
+        with progress("loss {task.fields[loss]}", "MRR {task.fields[mrr]}", "{task.fields[pace]}") as bar:
             fields: dict[str, Any] = {"loss": "…", "mrr": "…", "pace": ""}
-            task = bar.add_task(model.name, total=training.epochs, completed=job.resumed_at, **fields)
+            task = bar.add_task("epoch", total=training.epochs, completed=job.resumed_at, **fields)
             for report in job.run():
                 pace = f"{duration(_seconds(job) / len(job.log))}/epoch"
                 bar.update(task, completed=report.epoch, loss=f"{report.loss:.4f}", pace=pace)

@@ -78,7 +78,8 @@ class FolderTraining:
         try:
             start = time.perf_counter()
             for report in reports:
-                self.log.append(_log_line(report, time.perf_counter() - start))
+                rate = float(self.trainer.optimizer.param_groups[0]["lr"])  # of the epoch's last step
+                self.log.append(_log_line(report, time.perf_counter() - start, rate))
                 if report.validation is not None:
                     if report.improved or lost:
                         self._save({"valid": report.validation.as_dict(), "epoch": report.epoch}, finished=False)
@@ -195,11 +196,9 @@ def train(
     return load_model(out, device)
 
 
-def _log_line(report: EpochReport, seconds: float) -> dict[str, Any]:
-    line: dict[str, Any] = {"epoch": report.epoch, "loss": report.loss, "best_mrr": report.best_mrr}
+def _log_line(report: EpochReport, seconds: float, rate: float) -> dict[str, Any]:
+    line: dict[str, Any] = {"epoch": report.epoch, "loss": report.loss, "best_mrr": report.best_mrr, "lr": rate}
     line["seconds"] = round(seconds, 4)  # of training and validation, not of writing
-    if (lr := getattr(report, "lr", None)) is not None:
-        line["lr"] = lr
     if report.validation is not None:
         line["valid"] = report.validation.as_dict()
     return line
