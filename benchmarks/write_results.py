@@ -143,6 +143,8 @@ def models(*results: dict[str, Any]) -> str:
             name,
             str(r["epochs"]),
             str(r["best_epoch"]),
+            f"{r['configuration']['training']['lr']:g}",
+            str(r["configuration"]["training"]["batch_size"]),
             f"{r['seconds_per_epoch']:.2f}",
             f"{r['seconds']['to_best']:.0f}",
             f"{r['seconds']['total']:.0f}",
@@ -174,7 +176,7 @@ Each figure is *ours / the paper's*.
 Seconds are wall time of training and validation. `tried` counts the configurations; each is in `benchmarks/results/models/` with
 its settings and its validation MRR.
 
-{table(["model", "epochs", "best", "s/epoch", "seconds to best", "seconds", "tried", "valid MRR", "device", "date", "command"], effort) if effort else "None is trained yet."}
+{table(["model", "epochs", "best", "lr", "batch", "s/epoch", "seconds to best", "seconds", "tried", "valid MRR", "device", "date", "command"], effort) if effort else "None is trained yet."}
 
 ## Can the paper's rows be right?
 

@@ -161,7 +161,7 @@ def test_one_that_diverges_does_not_stop_the_others(sweep, tmp_path):
     [
         (("--set", "lrr=1"), "did you mean 'lr'"),
         (("--set", "lr"), "as NAME=VALUE"),
-        (("--set", "epochs=many"), "expected something like epochs=150"),
+        (("--set", "epochs=many"), "expected something like epochs="),
         (("--only", "wgcn-conve"), "did you mean 'wn18rr/wgcn-conve'"),
     ],
 )

@@ -1,7 +1,7 @@
 """The paper's eighteen models: nine pairs of encoder and decoder on two datasets, as settings with a name.
 
-Shapes and dropouts are the paper's. Training is ours, one table for all: larger batches and a one-cycle schedule reach
-in 150 epochs what the paper gives up to 3000.
+Shapes and dropouts are the paper's. Training is ours: larger batches, a one-cycle schedule and fewer epochs. What that
+reaches is measured by benchmarks/train_models.py.
 """
 
 from __future__ import annotations
