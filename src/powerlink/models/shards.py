@@ -10,6 +10,7 @@ and larger: vectors (biases, batch norm's statistics) are small, and variances l
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -107,25 +108,27 @@ def overall(names: Mapping[str, str]) -> str:
 def _packed(tensors: Mapping[str, Tensor], room: int) -> Iterator[dict[str, Tensor]]:
     """Fill shards of at most `room` bytes in the tensors' order."""
     shard: dict[str, Tensor] = {}
-    used = 0
-    for name, part in _parts(tensors, room):
-        if shard and used + part.nbytes > room:
-            yield shard
-            shard, used = {}, 0
-        shard[name] = part
-        used += part.nbytes
+    left = room
+    for name, tensor in tensors.items():
+        for key, part in _parts(name, tensor, left, room):
+            if shard and part.nbytes > left:
+                yield shard
+                shard, left = {}, room
+            shard[key] = part
+            left = max(0, left - part.nbytes)  # a row larger than a shard has one to itself
     yield shard
 
 
-def _parts(tensors: Mapping[str, Tensor], room: int) -> Iterator[tuple[str, Tensor]]:
-    for name, tensor in tensors.items():
-        if tensor.nbytes <= room:
-            yield name, tensor
-            continue
-        rows = max(1, room * tensor.size(0) // tensor.nbytes)
-        for first in range(0, tensor.size(0), rows):
-            part = tensor[first : first + rows]
-            yield f"{name}[{first}:{first + part.size(0)}]", part.clone()  # a view would be saved as the whole
+def _parts(name: str, tensor: Tensor, left: int, room: int) -> Iterator[tuple[str, Tensor]]:
+    """Cut what is larger than a shard by rows: as many as are left room for, then shard by shard."""
+    if tensor.nbytes <= room:
+        yield name, tensor
+        return
+    count = tensor.size(0)
+    step = max(1, room * count // tensor.nbytes)
+    cuts = sorted({0, *range(left * count // tensor.nbytes, count, step), count})
+    for first, last in itertools.pairwise(cuts):
+        yield f"{name}[{first}:{last}]", tensor[first:last].clone()  # a view would be saved as the whole
 
 
 def _joined(folder: Path, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
