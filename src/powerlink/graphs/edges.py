@@ -154,6 +154,10 @@ class Edges:
         """Where each target's edges begin: (num_nodes + 1,)."""
         return row_pointer(self.target, self.num_nodes)
 
+    def rows_of(self, table: Tensor) -> Tensor:
+        """Return each node's row of a table by entity: (num_entities, d) → (num_nodes, d)."""
+        return table.index_select(0, self.entity)
+
     @cached_property
     def _slices(self) -> dict[int, EdgeSlice]:
         return {}

@@ -64,6 +64,12 @@ class Incidence:
         return torch.repeat_interleave(rows, self.row.diff(), output_size=self.edge.numel())
 
     @cached_property
+    def pattern(self) -> tuple[Tensor, Tensor]:
+        """Row pointer and columns as sparse libraries want them: in 32 bits, else they copy them at every product."""
+        small = self.edge.numel() < 2**31 and max(self.num_rows, self.num_columns) < 2**31
+        return (self.row.int(), self.column.int()) if small else (self.row, self.column)
+
+    @cached_property
     def transposed(self) -> Incidence:
         """The same edges sorted by column: the backward of a sum is a sum over the other order."""
         ordered, entry = self.column.sort(stable=True)

@@ -21,6 +21,10 @@ class MessageGraph(Edges):
     fact: Tensor  # (num_edges,) row of the training fact an edge stands for
     reverse: Tensor  # (num_edges,) the edge of the same fact in the other direction
 
+    def rows_of(self, table: Tensor) -> Tensor:
+        """Return the table: here every entity is a node, in order."""
+        return table
+
     @classmethod
     def from_facts(
         cls, facts: Tensor, num_entities: int, num_relations: int, device: torch.device | str = "cpu"

@@ -138,6 +138,5 @@ def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
 def _matrix(incidence: Incidence, weight: Tensor) -> Tensor:
     """Return the sparse matrix with each edge's weight (E,) at its place."""
     values = weight.index_select(0, incidence.edge)
-    return torch.sparse_csr_tensor(
-        incidence.row, incidence.column, values, (incidence.num_rows, incidence.num_columns), check_invariants=False
-    )
+    size = (incidence.num_rows, incidence.num_columns)
+    return torch.sparse_csr_tensor(*incidence.pattern, values, size, check_invariants=False)

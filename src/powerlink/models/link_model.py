@@ -83,7 +83,7 @@ class EncoderDecoder(nn.Module):
     def encode(self, graph: Edges, edge_weight: Tensor | None = None) -> Embeddings:
         """Pass messages over the graph, each multiplied by its edge's weight (num_edges,)."""
         nodes, relations = self.encoder(graph, edge_weight)
-        bias = None if self.bias is None else self.bias.index_select(0, graph.entity)
+        bias = None if self.bias is None else graph.rows_of(self.bias)
         return Embeddings(self.output_dropout(nodes), relations, bias)
 
     def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:

@@ -94,7 +94,7 @@ class CompGCN(nn.Module):
 
     def forward(self, graph: Edges, edge_weight: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the nodes' vectors (n, d) and the relations' (2R, d)."""
-        nodes, relations = self.entity.index_select(0, graph.entity), self.relation
+        nodes, relations = graph.rows_of(self.entity), self.relation
         for depth, layer in enumerate(self.layers, start=1):
             edges = graph.layer(len(self.layers) - depth)
             nodes, relations = layer(nodes, relations, edges, edge_weight)

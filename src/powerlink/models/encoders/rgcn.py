@@ -44,13 +44,14 @@ class RGCN(nn.Module):
         super().__init__()
         self.entity = nn.Parameter(torch.empty(num_entities, widths[0]))
         self.relation = nn.Parameter(torch.empty(2 * num_relations, widths[-1]))
-        nn.init.xavier_normal_(self.entity)
+        # no norm behind the layers brings vectors to a size: they must begin with one
+        nn.init.normal_(self.entity, std=widths[0] ** -0.5)
         nn.init.xavier_normal_(self.relation)
         self.layers = nn.ModuleList(RGCNLayer(a, b, num_relations, blocks, dropout) for a, b in pairwise(widths))
 
     def forward(self, graph: Edges, edge_weight: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the nodes' vectors (n, d) and the relations' (2R, d)."""
-        nodes = self.entity.index_select(0, graph.entity)
+        nodes = graph.rows_of(self.entity)
         for depth, layer in enumerate(self.layers, start=1):
             edges = graph.layer(len(self.layers) - depth)
             nodes = layer(nodes, edges, edge_weight)

@@ -50,7 +50,7 @@ class WGCN(nn.Module):
 
     def forward(self, graph: Edges, edge_weight: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the nodes' vectors (n, d) and the relations' (2R, d)."""
-        nodes = self.entity.index_select(0, graph.entity)
+        nodes = graph.rows_of(self.entity)
         for depth, layer in enumerate(self.layers, start=1):
             edges = graph.layer(len(self.layers) - depth)
             nodes = layer(nodes, edges, edge_weight)
