@@ -6,12 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from powerlink import load_model
+from powerlink import load_graph, load_model
+from powerlink.models.link_model import build_model
 from powerlink.models.presets import PRESETS
+from powerlink.models.training import Trainer
 
 ROOT = Path(__file__).parent.parent
 NAMES = "fb15k-237/rgcn-distmult", "wn18rr/compgcn-transe"
@@ -99,7 +103,7 @@ def test_another_configuration_is_another_try_and_validation_chooses(sweep, tmp_
 def test_an_interrupted_sweep_goes_on(sweep, tmp_path, benchmarks, monkeypatch):
     from powerlink.models.training import Trainer  # noqa: PLC0415
 
-    real = Trainer._train_epoch
+    real = Trainer.train_epoch
 
     def interrupted(self):
         if self.epoch > 3:
@@ -107,12 +111,12 @@ def test_an_interrupted_sweep_goes_on(sweep, tmp_path, benchmarks, monkeypatch):
         return real(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_train_epoch", interrupted)
+        patch.setattr(Trainer, "train_epoch", interrupted)
         code, _, errors = sweep(*FAST)
     assert code == 130
     assert "run the same command again to go on" in errors
     trained = []
-    monkeypatch.setattr(Trainer, "_train_epoch", lambda self: trained.append(self.epoch) or real(self))
+    monkeypatch.setattr(Trainer, "train_epoch", lambda self: trained.append(self.epoch) or real(self))
     assert sweep(*FAST, only=NAMES[:1])[0] == 0
     assert trained == [3, 4]
 
@@ -230,3 +234,22 @@ def test_the_page_of_models_tells_reached_from_not_reached(benchmarks, sweep, tm
     assert sum("not trained yet" in row for row in rows.values()) == 16
     assert "2 of 18 trained" in page
     assert f"`{reached['command']}`" in page
+
+
+@pytest.mark.parametrize("name", ["rgcn-distmult", "wgcn-transe", "compgcn-conve"])
+def test_the_plain_step_it_is_measured_against_computes_the_same(name, data, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import plain_step  # noqa: PLC0415
+
+    graph, preset = load_graph(data / "wn18rr"), PRESETS[f"wn18rr/{name}"]
+    still = replace(preset.model, output_dropout=0.0, layer_dropout=0.0)
+    still = replace(still, input_dropout=0.0, feature_dropout=0.0, hidden_dropout=0.0)
+    ours, plain = (
+        Trainer(build_model(still, graph.num_entities, graph.num_relations), graph, preset.training, "cpu")
+        for _ in range(2)
+    )
+    batch = torch.arange(8)
+    for _ in range(2):
+        loss = ours.step(batch)
+        expected = plain_step.step(plain.model.train(), plain.messages, plain.targets, batch, plain.optimizer)
+        torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-6)

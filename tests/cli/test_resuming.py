@@ -244,7 +244,7 @@ def test_other_settings_into_the_same_folder_are_refused_and_nothing_is_lost(pow
 def test_ctrl_c_while_training_says_where_it_will_go_on(powerlink, families, trained, tmp_path, monkeypatch, done):
     from powerlink.models.training import Trainer  # noqa: PLC0415
 
-    real = Trainer._train_epoch
+    real = Trainer.train_epoch
 
     def interrupted(self):
         if self.epoch > done:
@@ -253,7 +253,7 @@ def test_ctrl_c_while_training_says_where_it_will_go_on(powerlink, families, tra
 
     arguments = ("train", "--data", families, *TRAINING, "--out", tmp_path / "m")
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_train_epoch", interrupted)
+        patch.setattr(Trainer, "train_epoch", interrupted)
         outcome = powerlink(*arguments)
     assert outcome.code == 130
     where = "after epoch 10" if done else "from the start"

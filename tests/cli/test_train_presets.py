@@ -92,14 +92,14 @@ def test_training_says_how_long_it_took_and_where_its_curve_is(powerlink, famili
 
 
 def test_a_stopped_training_has_its_curve(powerlink, families, tmp_path, monkeypatch):
-    real = Trainer._train_epoch
+    real = Trainer.train_epoch
 
     def interrupted(self):
         if self.epoch > 12:
             raise KeyboardInterrupt
         return real(self)
 
-    monkeypatch.setattr(Trainer, "_train_epoch", interrupted)
+    monkeypatch.setattr(Trainer, "train_epoch", interrupted)
     assert powerlink("train", "--data", families, "--dim", 10, "--out", tmp_path / "m").code == 130
     assert (tmp_path / "m" / "learning_curve.png").is_file()
 

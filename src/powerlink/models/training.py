@@ -88,7 +88,7 @@ class Trainer:
         """Train epoch by epoch until the last one or until validation stops getting better."""
         while not self.finished:
             self.epoch += 1
-            loss = self._train_epoch()
+            loss = self.train_epoch()
             validation, improved = None, False
             if self.epoch % self.settings.evaluate_every == 0 or self.epoch == self.settings.epochs:
                 validation = self.validate()
@@ -103,7 +103,8 @@ class Trainer:
         split: Split = "valid" if len(self.graph.valid) else "train"
         return Accuracy.of(rank_facts(self.model, self.graph, self.messages, split, known=self.known))
 
-    def _train_epoch(self) -> float:
+    def train_epoch(self) -> float:
+        """Go once over all (head, relation) pairs and return the mean loss."""
         self.model.train()
         devices = [self.messages.device] if self.messages.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):

@@ -1,0 +1,162 @@
+"""How fast training is: seconds per epoch, edges per second against the memory's own speed, peak memory.
+
+python benchmarks/train.py --data-dir DIR --device cuda    # all nine models on FB15k-237, batch 1024
+python benchmarks/train.py --data-dir DIR --device cpu     # steps only, beside a plain step in the same run
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import plain_step
+from powerlink import load_graph
+from powerlink.kg.knowledge_graph import KnowledgeGraph
+from powerlink.models.checkpoint import versions
+from powerlink.models.link_model import build_model
+from powerlink.models.presets import PRESETS, Preset
+from powerlink.models.ranking import Accuracy, rank_facts
+from powerlink.models.training import Trainer
+
+RESULTS = Path(__file__).parent / "results" / "speed"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--data", default="fb15k-237", help="a dataset that has presets")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--repeats", type=int, default=3, help="epochs, or steps on a CPU, of which the median counts")
+    parser.add_argument("--decoders", default="distmult,conve,transe", help="decoders, with commas between them")
+    parser.add_argument("--out", type=Path, help="where the results go")
+    args = parser.parse_args()
+    device = torch.device(args.device)
+    out = args.out or RESULTS / f"train_{device.type}.json"
+    graph = load_graph(args.data, data_dir=args.data_dir)
+    bandwidth = copy_bandwidth(device)
+    report: dict[str, Any] = {
+        "command": f"python benchmarks/train.py --data {args.data} --device {device.type} --batch {args.batch}",
+        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else machine(),
+        "date": date.today().isoformat(),
+        "versions": versions(),
+        "copy_gigabytes_per_second": round(bandwidth / 1e9, 1),
+        "models": {},
+    }
+    for name, preset in PRESETS.items():
+        if preset.dataset == args.data and preset.model.decoder in args.decoders.split(","):
+            row = measure(preset, graph, device, args.batch, args.repeats, bandwidth)
+            report["models"][name] = row
+            print(name, json.dumps(row), flush=True)
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def measure(
+    preset: Preset, graph: KnowledgeGraph, device: torch.device, batch: int, repeats: int, bandwidth: float
+) -> dict[str, Any]:
+    """Time one model: whole epochs on a GPU; on a CPU, where an epoch takes minutes, steps."""
+    settings = replace(preset.training, batch_size=batch, epochs=1000)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    network = build_model(preset.model, graph.num_entities, graph.num_relations)
+    trainer = Trainer(network, graph, settings, device)
+    trainer.model.train()
+    steps = -(-trainer.targets.pairs.size(0) // batch)
+    row: dict[str, Any] = {"steps_per_epoch": steps, "edges": trainer.messages.num_edges}
+    if device.type == "cuda":
+        seconds = timed(lambda: _epoch(trainer), repeats, device, warm_up=1)
+        row["seconds_per_epoch"] = seconds
+        step = seconds / steps
+        row["ranking_test_seconds"] = timed(lambda: _rank(trainer), repeats, device, warm_up=1)
+    else:
+        pairs = torch.randperm(trainer.targets.pairs.size(0), generator=torch.Generator().manual_seed(0))[:batch]
+        step = timed(lambda: trainer.step(pairs), repeats, device, warm_up=1)
+        plain = timed(lambda: _plain(trainer, pairs), repeats, device, warm_up=0)
+        encode = timed(lambda: _there_and_back(trainer), repeats, device, warm_up=1)
+        plain_encode = timed(lambda: _plain_there_and_back(trainer), repeats, device, warm_up=0)
+        row |= {
+            "plain_seconds_per_step": plain,
+            "times_faster": round(plain / step, 1),
+            "encode_seconds": encode,
+            "plain_encode_seconds": plain_encode,
+            "encode_times_faster": round(plain_encode / encode, 1),
+        }
+    # What passing messages must at least move: per layer and edge one source row in, forwards and backwards, and one
+    # row out per node; anything a cache keeps comes on top of the memory's speed.
+    widths = preset.model.widths
+    floor = sum(4 * width * 2 * (trainer.messages.num_edges + graph.num_entities) for width in widths[:-1]) / bandwidth
+    row["seconds_per_step"] = round(step, 5)
+    row["edges_per_second"] = round(2 * (len(widths) - 1) * trainer.messages.num_edges / step)
+    row["message_floor_seconds"] = round(floor, 6)
+    row["peak_gib"] = round(peak_memory(device) / 2**30, 2)
+    return row
+
+
+def timed(work: Callable[[], Any], repeats: int, device: torch.device, *, warm_up: int) -> float:
+    """Return the median time of some runs, in seconds."""
+    seconds = []
+    for run in range(warm_up + repeats):
+        start = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        if run >= warm_up:
+            seconds.append(time.perf_counter() - start)
+    return round(statistics.median(seconds), 4)
+
+
+def copy_bandwidth(device: torch.device) -> float:
+    """Return the bytes per second of a large copy: read plus written."""
+    source = torch.rand(2**28 if device.type == "cuda" else 2**25, device=device)
+    target = torch.empty_like(source)
+    seconds = timed(lambda: [target.copy_(source) for _ in range(10)], 5, device, warm_up=2) / 10
+    return 2 * source.numel() * 4 / seconds
+
+
+def machine() -> str:
+    return f"{torch.get_num_threads()} threads of a {os.cpu_count()}-core CPU"
+
+
+def peak_memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _epoch(trainer: Trainer) -> None:
+    trainer.epoch += 1
+    trainer.train_epoch()
+
+
+def _rank(trainer: Trainer) -> Accuracy:
+    trainer.model.eval()
+    ranks = rank_facts(trainer.model, trainer.graph, trainer.messages, "test", known=trainer.known)
+    return Accuracy.of(ranks)
+
+
+def _plain(trainer: Trainer, pairs: torch.Tensor) -> None:
+    plain_step.step(trainer.model, trainer.messages, trainer.targets, pairs, trainer.optimizer)
+
+
+def _there_and_back(trainer: Trainer) -> None:
+    trainer.model.encode(trainer.messages).entity.square().sum().backward()
+
+
+def _plain_there_and_back(trainer: Trainer) -> None:
+    plain_step.encode(trainer.model, trainer.messages).entity.square().sum().backward()
+
+
+if __name__ == "__main__":
+    main()
