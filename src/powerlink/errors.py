@@ -4,6 +4,7 @@ PowerlinkError
 ├── DataError            a file of facts or labels cannot be used (which file, which line, what was expected)
 ├── UnknownNameError     no such entity, relation, dataset, explainer … (with the closest names)
 ├── ModelError           a model folder or a model cannot be used (truncated, another version, NaN weights)
+├── ExplainerError       an explainer breaks its contract (wrong shape, a changed model …)
 ├── MismatchError        two things that do not belong together (a report of another graph, other settings)
 ├── SettingsError        a setting outside its range, or two that contradict each other
 ├── DeviceError          no such device on this machine
@@ -37,6 +38,10 @@ class UnknownNameError(PowerlinkError):
 
 class ModelError(PowerlinkError):
     """A model folder, or a model, that cannot be used."""
+
+
+class ExplainerError(PowerlinkError):
+    """An explainer that breaks its contract."""
 
 
 class MismatchError(PowerlinkError):
