@@ -18,9 +18,9 @@ from torch import Tensor
 from powerlink.explainers.floor import Gradient, Random
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.protocol import Explainer
-from powerlink.explanation import ExplainedPath, Explanation
+from powerlink.explanation import Explanation
 from powerlink.graphs.computation_graph import ComputationGraph, extract
-from powerlink.kg.planted import Planted, Step, plant, true_paths
+from powerlink.kg.planted import Planted, plant, true_paths
 from powerlink.models.rule_model import RuleModel
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings, explain_batch
@@ -48,22 +48,10 @@ def cases() -> list[Case]:
     return found
 
 
-def steps_of(planted: Planted, path: ExplainedPath) -> tuple[Step, ...]:
-    graph = planted.graph
-    return tuple(
-        (
-            graph.entities.index(fact.source),
-            graph.relations.index(fact.relation) + graph.num_relations * fact.inverse,
-            graph.entities.index(fact.target),
-        )
-        for fact in path.facts
-    )
-
-
 def is_hit(planted: Planted, told: Explanation) -> bool:
     """Whether the first path shown is one the model really reasons by."""
     fact = planted.graph.triple(told.query.head, told.query.relation, told.query.tail)
-    return bool(told.paths) and steps_of(planted, told.paths[0]) in true_paths(planted, *fact)
+    return bool(told.paths) and planted.steps_of(told.paths[0]) in true_paths(planted, *fact)
 
 
 def hit_rate(
