@@ -28,11 +28,13 @@ class DataError(PowerlinkError):
 class UnknownNameError(PowerlinkError):
     """A name that is not there, with the closest ones that are."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], listed_by: str = "") -> None:
         self.kind = kind
         self.name = name
         self.closest = closest_names(name, known)
-        hint = f"; did you mean {' or '.join(map(repr, self.closest))}?" if self.closest else ""
+        hint = f"; `{listed_by}` lists what there is" if listed_by else ""
+        if self.closest:
+            hint = f"; did you mean {' or '.join(map(repr, self.closest))}?"
         super().__init__(f"there is no {kind} named {name!r}{hint}")
 
 

@@ -81,7 +81,7 @@ def find_recipe(name: str) -> Recipe:
         return EXPLAINERS[name]
     registered = registered_elsewhere()
     if name not in registered:
-        raise UnknownNameError("explainer", name, [*EXPLAINERS, *registered])
+        raise UnknownNameError("explainer", name, [*EXPLAINERS, *registered], "powerlink explainers")
     return _load(registered[name])
 
 

@@ -28,7 +28,7 @@ class Weights:
     tensors: Mapping[str, Tensor]
     model: str  # e.g. "compgcn-distmult"
     model_hash: str  # empty for a model that was never saved
-    hash: str  # of the file
+    hash: str  # of the tensors
 
     def check_model(self, subject: Subject) -> None:
         """Refuse a model these weights were not fitted on."""
@@ -59,11 +59,8 @@ def load_weights(path: str | Path, explainer: str, shapes: Mapping[str, int]) ->
         tensors = load_file(path)
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
-        content = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except (SafetensorError, OSError) as error:
-        raise DataError(
-            f"{path} is truncated, damaged or no file of weights: make it anew with `powerlink fit`"
-        ) from error
+        raise DataError(f"{path} is damaged, or no file of weights: make it anew with `powerlink fit`") from error
     if header.get("explainer") != explainer or header.get("powerlink") != FORMAT:
         what = header.get("explainer", "nothing powerlink knows")
         raise DataError(f"{path} holds weights of {what}, not of {explainer} in a form this version reads")
@@ -71,4 +68,12 @@ def load_weights(path: str | Path, explainer: str, shapes: Mapping[str, int]) ->
         raise DataError(f"{path} lacks a part of {explainer}'s weights: make it anew with `powerlink fit`")
     if not all(tensor.isfinite().all() for tensor in tensors.values()):
         raise DataError(f"{path} holds NaN or infinite weights: make it anew with `powerlink fit`, with a smaller lr")
-    return Weights(str(path), tensors, header.get("model", ""), header.get("model_hash", ""), content)
+    return Weights(str(path), tensors, header.get("model", ""), header.get("model_hash", ""), _hash(tensors))
+
+
+def _hash(tensors: Mapping[str, Tensor]) -> str:
+    """Hash names and numbers; not the file, whose header comes in any order."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode() + tensors[name].contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -46,7 +46,7 @@ def broken_promises(explainer: Explainer) -> list[str]:
     for encoder, decoder in MODELS:
         subject = small_subject(encoder, decoder)
         for fault in _behaviour(explainer, subject):
-            told.append(f"{explainer.name} {fault} (with {subject.name or encoder})")
+            told.append(f"{explainer.name} {fault} (with {subject.name})")
     return told
 
 

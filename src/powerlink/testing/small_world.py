@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -25,10 +23,10 @@ QUERIES = ((0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8), (0, 1, 12))
 PRUNING = ExplainSettings(hub_limit=9, core=2)
 
 
-@cache
 def small_subject(encoder: EncoderName = "compgcn", decoder: DecoderName = "distmult") -> Subject:
-    """Return an untrained model of two layers over 14 entities, the same in every call: parallel facts, a self-loop, a
-    hub, and two entities that nothing connects to the others.
+    """Return an untrained model of two layers over 14 entities: a new one in every call, and always the same.
+
+    There are parallel facts, a self-loop, a hub, and two entities that nothing connects to the others.
     """
     rng = np.random.default_rng(0)
     drawn = {(int(h), int(r), int(t)) for h, r, t in rng.integers((0, 0, 0), (12, RELATIONS, 12), (30, 3))}
@@ -44,7 +42,7 @@ def small_subject(encoder: EncoderName = "compgcn", decoder: DecoderName = "dist
     )
     shape = ModelSettings(encoder=encoder, decoder=decoder, widths=(WIDTH,) * 3, blocks=2, filters=3, kernel=3)
     model = build_model(shape, ENTITIES, RELATIONS, seed=1).eval()
-    return Subject.of(graph, model)
+    return Subject.of(graph, model, name=shape.name)
 
 
 def graph_of(subject: Subject, queries: Tensor) -> ComputationGraph:

@@ -94,7 +94,7 @@ class PGFitting:
 class PGExplainer:
     """Edge scores by one network, fitted beforehand, that reads an edge's two nodes beside the query.
 
-    It does not read the edge's relation, so parallel edges score alike. Reports tell the fit by a hash of its file.
+    It does not read the edge's relation, so parallel edges score alike. Reports tell the fit by a hash of its numbers.
     """
 
     name: ClassVar[str] = "pg-explainer"
