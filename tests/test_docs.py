@@ -238,12 +238,8 @@ def test_the_method_names_every_status_and_every_setting():
     for status in powerlink.Status:
         assert f"| `{status.value}` |" in text
     assert all(f"`{name}`" in text or f"`{name.removeprefix('power-link')}`" in text for name in EXPLAINERS)
-    kinds = [
-        powerlink.ExplainSettings,
-        *(recipe.kind for recipe in recipes),
-        *(r.fitting for r in recipes if r.fitting),
-    ]
-    for kind in kinds:
+    own = [kind for recipe in EXPLAINERS.values() for kind in (recipe.kind, recipe.fitting) if kind]
+    for kind in (powerlink.ExplainSettings, *own):
         for name in settings_of(kind):
             flag = "--" + name.replace("_", "-")
             assert re.search(rf"`{name}\b|{name} ·|{flag}\b", text), name
