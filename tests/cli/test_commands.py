@@ -226,6 +226,8 @@ def test_a_fit_is_told_and_used(powerlink, model, weights, tmp_path):
     fitting = ("--limit", 8, "--set", "epochs=2", "--set", "hidden=8")
     outcome = powerlink("fit", model, *fitting, "--out", tmp_path / "again")
     assert outcome.code == 0
+    believed = powerlink("fit", model, *fitting, "--only-predicted", "--out", tmp_path / "believed")
+    assert re.search(r"fitted on [1-8] facts?: loss", believed.said)
     assert re.search(r"fitted on 8 facts: loss \d+\.\d+ → \d+\.\d+ weights saved in ", outcome.said)
     flags = ("--explainer", "pg-explainer", "--json")
     one, other = (

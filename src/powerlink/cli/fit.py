@@ -62,10 +62,13 @@ def fit(
     facts = torch.from_numpy(np.array(subject.graph.facts(split)))
     if not len(facts):
         raise DataError(f"the model's graph has no {split} facts to fit on")
-    queries = predicted_only(subject, facts) if only_predicted else facts
+    if only_predicted:  # in an order of chance, so that the first that are believed come from everywhere
+        order = torch.randperm(len(facts), generator=torch.Generator().manual_seed(seed))
+        queries = predicted_only(subject, facts[order], limit)
+    else:
+        queries = spread_over(facts, limit)
     if not len(queries):
         raise DataError(f"the model believes none of the {split} facts: fit without --only-predicted")
-    queries = spread_over(queries, limit)
     losses: list[float] = []
     try:
         with progress("loss {task.fields[loss]}") as bar:
