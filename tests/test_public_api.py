@@ -22,6 +22,8 @@ PUBLIC = [
     "PowerLink",
     "Gradient",
     "Random",
+    "make_explainer",
+    "fit_explainer",
     "Explanation",
     "Status",
     "evaluate",

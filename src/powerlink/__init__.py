@@ -5,6 +5,7 @@
 >>> powerlink.show(powerlink.explain(model, "France", "in_continent", "Europe"))
 """
 
+from powerlink.explainers.catalog import make_explainer
 from powerlink.explainers.floor import Gradient, Random
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explanation import Explanation, Status
@@ -21,6 +22,7 @@ from powerlink.report.figure import save_figure
 from powerlink.report.schema import read_explanations
 from powerlink.report.show import show, write_explanations, write_page
 from powerlink.run.explain_many import explain, explain_many
+from powerlink.run.fitting import fit_explainer
 from powerlink.run.train_folder import train
 from powerlink.verify.metrics import evaluate
 
@@ -42,6 +44,8 @@ __all__ = [
     "PowerLink",
     "Gradient",
     "Random",
+    "make_explainer",
+    "fit_explainer",
     "Explanation",
     "Status",
     "evaluate",

@@ -4,6 +4,7 @@ PowerlinkError
 ├── DataError            a file of facts or labels cannot be used (which file, which line, what was expected)
 ├── UnknownNameError     no such entity, relation, dataset, explainer … (with the closest names)
 ├── ModelError           a model folder or a model cannot be used (truncated, another version, NaN weights)
+├── ExplainerError       an explainer breaks its contract (wrong shape, a changed model …)
 ├── MismatchError        two things that do not belong together (a report of another graph, other settings)
 ├── SettingsError        a setting outside its range, or two that contradict each other
 ├── DeviceError          no such device on this machine
@@ -27,16 +28,22 @@ class DataError(PowerlinkError):
 class UnknownNameError(PowerlinkError):
     """A name that is not there, with the closest ones that are."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], listed_by: str = "") -> None:
         self.kind = kind
         self.name = name
         self.closest = closest_names(name, known)
-        hint = f"; did you mean {' or '.join(map(repr, self.closest))}?" if self.closest else ""
+        hint = f"; `{listed_by}` lists what there is" if listed_by else ""
+        if self.closest:
+            hint = f"; did you mean {' or '.join(map(repr, self.closest))}?"
         super().__init__(f"there is no {kind} named {name!r}{hint}")
 
 
 class ModelError(PowerlinkError):
     """A model folder, or a model, that cannot be used."""
+
+
+class ExplainerError(PowerlinkError):
+    """An explainer that breaks its contract."""
 
 
 class MismatchError(PowerlinkError):

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import SettingsError
+from powerlink.explainers.contract import score_faithfully
 from powerlink.explainers.floor import Gradient
 from powerlink.explainers.learned.power_link import PowerLink
-from powerlink.explainers.protocol import Explainer, setting
+from powerlink.explainers.protocol import Explainer, Fitted, setting
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
@@ -73,6 +74,8 @@ def explain_batch(
 ) -> list[Explanation]:
     """Explain a batch of queries (Q, 3) of head, relation, tail; a relation ≥ R asks through the inverse."""
     explainer, settings = explainer or PowerLink(), settings or ExplainSettings()
+    if isinstance(explainer, Fitted):
+        explainer.check_fit(subject)
     queries = queries.to(subject.messages.device)
     with undisturbed(subject.model):
         standing = standing_of(subject, queries)
@@ -91,8 +94,8 @@ def _investigate(
 ) -> Findings:
     """Run stages 3 to 6 on queries that can be searched."""
     model = subject.model
-    graph = _computation_graph(subject, queries, settings)
-    scores = explainer.score_edges(model, graph, seed)
+    graph = computation_graph(subject, queries, settings)
+    scores = score_faithfully(explainer, model, graph, seed)
     wish = {"count": settings.candidates, "min_length": settings.min_length, "max_length": settings.max_length}
     proposals = {explainer.name: propose(graph, scores.values, cost=settings.cost or explainer.cost, **wish)}
     if settings.select == "proof" and settings.also_consider == "gradient":
@@ -116,7 +119,7 @@ def _investigate(
     return Findings(graph, scores.values, scores.path_term, candidates, chosen, verdict, list(proposals))
 
 
-def _computation_graph(subject: Subject, queries: Tensor, settings: ExplainSettings) -> ComputationGraph:
+def computation_graph(subject: Subject, queries: Tensor, settings: ExplainSettings) -> ComputationGraph:
     """Extract and prune; a query whose only paths pruning would cut keeps its whole graph."""
     graph = extract(subject.messages, queries, settings.hops or subject.model.num_layers)
     lengths = {"min_length": settings.min_length, "max_length": settings.max_length}

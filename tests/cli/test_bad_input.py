@@ -99,7 +99,7 @@ def test_an_unknown_relation_is_answered_with_the_closest_names(refused, model):
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        ((*ONE, "--explainer", "oracle"), "'power-link', 'gradient', 'random'"),
+        ((*ONE, "--explainer", "power-lnk"), "there is no explainer named 'power-lnk'; did you mean 'power-link'"),
         ((*ONE, "--select", "luck"), "'proof', 'mask'"),
         ((*ONE, "--device", "tpu"), "'auto', 'cpu', 'cuda'"),
         ((*ONE, "--nonsense"), "--nonsense"),
@@ -117,7 +117,17 @@ def test_an_unknown_relation_is_answered_with_the_closest_names(refused, model):
         ((*ONE, "--order", 2, "--min-order", 3), "min_order must lie between 1 and order"),
         ((*ONE, "--explainer", "random", "--steps", 5), "random has no setting 'steps'"),
         ((*ONE, "--explainer", "gradient", "--steps", 5), "gradient has no setting 'steps'; it has floor"),
-        ((*ONE, "--floor", 0.1), "power-link has no setting 'floor'"),
+        ((*ONE, "--set", "floor=0.1"), "power-link has no setting 'floor'"),
+        ((*ONE, "--set", "steps"), "--set takes name=value, not 'steps'"),
+        ((*ONE, "--set", "steps=many"), "steps of power-link must be a whole number, not 'many'"),
+        ((*ONE, "--set", "lr=nan"), "lr of power-link must be a finite number, not 'nan'"),
+        ((*ONE, "--set", "combination=sum"), "combination of power-link must be concat or euclidean, not 'sum'"),
+        ((*ONE, "--set", "steps=2", "--set", "steps=3"), "steps is set twice"),
+        ((*ONE, "--set", "steps=2", "--steps", 3), "steps is set twice: by --steps and by --set"),
+        ((*ONE, "--explainer", "power-link-order-2", "--order", 3), "power-link-order-2 is power-link with order 2"),
+        ((*ONE, "--explainer", "pg-explainer"), "pg-explainer must be fitted before it can explain"),
+        ((*ONE, "--explainer", "pg-explainer", "--weights", "none.bin"), "there is no file none.bin"),
+        ((*ONE, "--weights", "none.bin"), "power-link has no setting 'weights'"),
         ((), "--head/--relation/--tail, --split, or --queries"),
         ((*ONE, "--split", "test"), "one of"),
         (("--split", "test", "--queries", "x.tsv"), "one of"),
@@ -126,6 +136,39 @@ def test_an_unknown_relation_is_answered_with_the_closest_names(refused, model):
 )
 def test_a_setting_that_cannot_be_used_is_refused(refused, model, flags, expected):
     assert expected in refused("explain", model, *flags).err
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--explainer", "power-link"), "power-link needs no fitting: explain with it at once (what is fitted is pg-"),
+        (("--explainer", "oracle"), "no explainer named 'oracle'; `powerlink explainers` lists what there is"),
+        (("--set", "epoch=3"), "the fit of pg-explainer has no setting 'epoch'; it has entropy_weight, epochs"),
+        (("--set", "epochs=-3"), "epochs must not be negative"),
+        (("--limit", 0), "--limit"),
+    ],
+)
+def test_a_fit_that_cannot_be_is_refused(refused, model, tmp_path, flags, expected):
+    assert expected in refused("fit", model, "--out", tmp_path / "w", *flags).err
+    assert not (tmp_path / "w").exists()
+
+
+def test_a_fit_of_another_model_is_refused(powerlink, refused, model, families, tmp_path):
+    other, file = tmp_path / "other", tmp_path / "w"
+    assert powerlink("train", "--data", families, "--epochs", 1, "--dim", 20, "--out", other).code == 0
+    assert powerlink("fit", model, "--limit", 2, "--set", "epochs=1", "--out", file).code == 0
+    outcome = refused("explain", other, *ONE, "--explainer", "pg-explainer", "--weights", file)
+    assert "was fitted on another model" in outcome.err
+
+
+def test_a_fit_that_is_stopped_says_what_is_left(powerlink, model, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("powerlink.cli.fit.fit_explainer", interrupted)
+    outcome = powerlink("fit", model, "--out", tmp_path / "w")
+    assert outcome.code == 128 + signal.SIGINT
+    assert outcome.err.startswith("powerlink: stopped; nothing was written")
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from command_line import call_once
 
 from powerlink.cli import demo as demo_module
 from powerlink.cli.main import app
+from powerlink.explainers.catalog import EXPLAINERS
+from powerlink.explainers.protocol import settings_of
 from powerlink.models.link_model import ModelSettings
 from powerlink.models.training import TrainingSettings
 from powerlink.report.schema import read_explanations
@@ -23,15 +26,8 @@ ONE = ("--head", "Carl0", "--relation", "lives_in", "--tail", "Town0")
 
 def test_the_commands_are_those_that_are_promised():
     assert list(COMMANDS) == [
-        "demo",
-        "datasets",
-        "presets",
-        "train",
-        "rank",
-        "predict",
-        "explain",
-        "evaluate",
-        "report",
+        *("demo", "datasets", "presets", "train", "rank", "predict"),
+        *("explainers", "fit", "explain", "evaluate", "report"),
     ]
 
 
@@ -184,12 +180,62 @@ def test_json_beside_a_file_prints_what_was_asked_and_not_all_that_is_in_it(powe
     assert [json.loads(line)["query"]["head"] for line in outcome.out.splitlines()] == ["Carl0"]
 
 
-@pytest.mark.parametrize("name", ["power-link", "gradient", "random"])
-@pytest.mark.parametrize("select", ["proof", "mask"])
-def test_every_explainer_and_choice_answers(powerlink, model, name, select):
-    outcome = powerlink("explain", model, *ONE, "--explainer", name, "--select", select, "--json")
+@pytest.fixture(scope="session")
+def weights(model, tmp_path_factory):
+    """A fitted explainer's file."""
+    file = tmp_path_factory.mktemp("weights") / "pg.safetensors"
+    call_once("fit", model, "--limit", 8, "--set", "epochs=2", "--set", "hidden=8", "--out", file)
+    return file
+
+
+@pytest.mark.parametrize("name", EXPLAINERS)
+def test_every_explainer_answers(powerlink, model, weights, name):
+    recipe = EXPLAINERS[name]
+    own = ("--weights", weights) if recipe.fitting else ()
+    own += ("--steps", 2) if "steps" in settings_of(recipe.kind) else ()
+    outcome = powerlink("explain", model, *ONE, "--explainer", name, *own, "--select", "mask", "--json")
     made_by = json.loads(outcome.out)["made_by"]
-    assert (made_by["explainer"], made_by["settings"]["select"]) == (name, select)
+    assert (made_by["explainer"], made_by["settings"]["select"]) == (name, "mask")
+    assert recipe.fixed.items() <= made_by["settings"].items()
+
+
+def test_the_explainers_are_listed_and_one_tells_its_settings(powerlink):
+    outcome = powerlink("explainers")
+    assert outcome.code == 0
+    assert all(re.search(rf"^{name} +\w", outcome.out, re.MULTILINE) for name in EXPLAINERS)
+    assert max(map(len, outcome.out.splitlines())) <= 80
+    listed = json.loads(powerlink("explainers", "--json").out)
+    assert [entry["name"] for entry in listed] == list(EXPLAINERS)
+    for name, recipe in EXPLAINERS.items():
+        told = powerlink("explainers", name).said
+        assert all(setting in told for setting in settings_of(recipe.kind))
+        assert all(setting in told for setting in settings_of(recipe.fitting)) if recipe.fitting else True
+        shown = json.loads(powerlink("explainers", name, "--json").out)
+        assert list(shown["settings"]) == list(settings_of(recipe.kind))
+    assert "path_weight 0.0 (fixed)" in powerlink("explainers", "power-link-no-path").said
+
+
+def test_settings_of_any_explainer_are_set_by_name(powerlink, model):
+    own = ("--set", "steps=3", "--set", "entropy-weight=0.5", "--size-weight", 0.1)
+    made_by = json.loads(powerlink("explain", model, *ONE, "--explainer", "gnn-explainer", *own, "--json").out)[
+        "made_by"
+    ]
+    assert {"steps": 3, "entropy_weight": 0.5, "size_weight": 0.1}.items() <= made_by["settings"].items()
+
+
+def test_a_fit_is_told_and_used(powerlink, model, weights, tmp_path):
+    fitting = ("--limit", 8, "--set", "epochs=2", "--set", "hidden=8")
+    outcome = powerlink("fit", model, *fitting, "--out", tmp_path / "again")
+    assert outcome.code == 0
+    believed = powerlink("fit", model, *fitting, "--only-predicted", "--out", tmp_path / "believed")
+    assert re.search(r"fitted on [1-8] facts?: loss", believed.said)
+    assert re.search(r"fitted on 8 facts: loss \d+\.\d+ → \d+\.\d+ weights saved in ", outcome.said)
+    flags = ("--explainer", "pg-explainer", "--json")
+    one, other = (
+        powerlink("explain", model, *ONE, *flags, "--weights", file) for file in (weights, tmp_path / "again")
+    )
+    assert one.out == other.out, "the numbers count, not the file's name"
+    assert json.loads(one.out)["made_by"]["settings"]["fit"]
 
 
 def test_settings_reach_the_explainer_and_the_report(powerlink, model):

@@ -1,132 +1,222 @@
-"""What every explainer must do, whatever it thinks of."""
+"""What every explainer must do, whatever it thinks of: the contract that `powerlink.testing` ships, and the catalog."""
 
 from __future__ import annotations
 
-import copy
-from dataclasses import FrozenInstanceError, fields, is_dataclass
+from dataclasses import FrozenInstanceError, dataclass, replace
+from importlib.metadata import EntryPoint
+from typing import Any, ClassVar
 
 import pytest
 import torch
 
 from builders import computation_graph, model_of, random_rows
-from powerlink.errors import SettingsError, UnknownNameError
-from powerlink.explainers.catalog import EXPLAINERS, make_explainer
-from powerlink.explainers.floor import Gradient, Random
+from powerlink.errors import ExplainerError, SettingsError, UnknownNameError
+from powerlink.explainers import catalog
+from powerlink.explainers.catalog import EXPLAINERS, find_recipe, make_explainer
+from powerlink.explainers.floor import Gradient, LowDegree, Random, Shortest
+from powerlink.explainers.learned.gnn_explainer import GNNExplainer
+from powerlink.explainers.learned.page_link import PaGELink
+from powerlink.explainers.learned.pg_explainer import PGExplainer, PGFitting
 from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.explainers.protocol import EdgeScores, described, settings_of
 from powerlink.graphs.prune import prune
+from powerlink.pipeline import explain_batch
+from powerlink.run.fitting import fit_explainer
+from powerlink.testing import broken_promises, check_explainer, small_subject
+from powerlink.testing.small_world import PRUNING, graph_of, queries_of_small_world
 
 N, R = 12, 3
 ROWS = random_rows(0, N, R, 30)
 QUERIES = [(0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8)]
-CASES = {
-    "power-link": PowerLink(steps=6),
-    "power-link, euclidean": PowerLink(steps=6, combination="euclidean", min_order=1),
-    "power-link, prediction only": PowerLink(steps=4, path_weight=0, size_weight=0),
-    "power-link, paths only": PowerLink(steps=4, prediction_weight=0, order=2),
+QUICK = {"power-link": {"steps": 2}, "gnn-explainer": {"steps": 2}, "page-link": {"steps": 2}}
+OTHERS = {
+    "power-link, paths from one hop on": PowerLink(steps=2, combination="euclidean", min_order=1),
     "power-link, no steps": PowerLink(steps=0),
-    "gradient": Gradient(),
-    "random": Random(),
+    "power-link, nothing to learn from": PowerLink(steps=2, prediction_weight=0, path_weight=0, size_weight=0),
+    "gnn-explainer, entropy only": GNNExplainer(steps=2, prediction_weight=0, size_weight=0),
+    "page-link, one path": PaGELink(steps=2, best=1, longest=2),
 }
+HELD: set[str] = set()  # the names of the catalog that a contract run was made for
 
 
-def test_every_explainer_of_the_catalog_is_held_to_this_contract():
-    assert {type(explainer) for explainer in CASES.values()} == set(EXPLAINERS.values())
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    file = tmp_path_factory.mktemp("fit") / "pg.safetensors"
+    return fit_explainer(small_subject(), queries_of_small_world(), file, fitting=PGFitting(epochs=2, hidden=8))
 
 
-@pytest.fixture(params=list(CASES.values()), ids=list(CASES))
-def explainer(request):
-    return request.param
+def quick(name: str, fitted: Any) -> Any:
+    """An explainer of the catalog that takes little time."""
+    recipe = find_recipe(name)
+    return fitted if recipe.fitting else recipe.make(QUICK.get(recipe.kind.name))
 
 
-@pytest.fixture(params=["rgcn-transe", "wgcn-conve", "compgcn-distmult"])
-def model(request):
-    return model_of(*request.param.split("-"), 2, N, R)
+@pytest.mark.parametrize("name", EXPLAINERS)
+def test_every_explainer_of_the_catalog_keeps_the_contract(name, fitted):
+    explainer = quick(name, fitted)
+    assert explainer.name == name
+    check_explainer(explainer)
+    HELD.add(name)
 
 
-def graph_for(model, queries=QUERIES, rows=ROWS):
-    graph = prune(computation_graph(rows, N, R, queries, 2), hub_limit=9, core=2, max_length=3)
-    messages = computation_graph(rows, N, R, [(0, 0, 0)], N)  # any encoding will do as features, as long as it is fixed
-    entity = torch.zeros(N, 8, dtype=torch.float64)
-    whole = model.encode(messages.everywhere)
-    entity[messages.entity] = whole.entity.detach()
-    return graph.with_features(entity, whole.relation.detach())
+@pytest.mark.parametrize("case", OTHERS)
+def test_other_settings_keep_it_too(case):
+    check_explainer(OTHERS[case])
 
 
-def test_scores_lie_in_the_range_on_kept_edges_and_are_zero_on_pruned_ones(explainer, model):
-    graph = graph_for(model)
-    assert not graph.kept.all()
-    scores = explainer.score_edges(model, graph, seed=0)
-    assert scores.values.shape == (graph.num_edges,)
-    assert scores.values.isfinite().all()
-    assert not scores.values.requires_grad
-    kept = scores.values[graph.kept]
-    assert ((kept > 0) & (kept <= 1)).all()
-    assert (scores.values[~graph.kept] == 0).all()
-    assert scores.path_term is None or scores.path_term.shape == (len(QUERIES),)
+def test_no_explainer_is_without_a_contract_run(request):
+    if request.config.option.keyword or len(request.session.items) < len(EXPLAINERS):
+        pytest.skip("only some of the tests were asked for")
+    assert set(EXPLAINERS) == HELD
+    assert {recipe.kind for recipe in EXPLAINERS.values()} == {
+        PowerLink,
+        GNNExplainer,
+        PGExplainer,
+        PaGELink,
+        Gradient,
+        Shortest,
+        LowDegree,
+        Random,
+    }
 
 
-def test_the_same_seed_gives_the_same_scores(explainer, model):
-    graph = graph_for(model)
-    first, again = (explainer.score_edges(model, graph, seed=5).values for _ in range(2))
-    assert torch.equal(first, again)
-    if not isinstance(explainer, Gradient):
-        assert not torch.equal(first, explainer.score_edges(model, graph, seed=6).values)
+@dataclass(frozen=True, kw_only=True)
+class Faulty:
+    """Scores every kept edge one half, and does one thing wrong."""
+
+    name: ClassVar[str] = "faulty"
+    cost: ClassVar[str] = "log"
+    fault: str = "none"
+
+    def score_edges(self, model: Any, graph: Any, seed: int) -> EdgeScores:
+        values, parameter = 0.5 * graph.kept, next(iter(model.parameters()))
+        match self.fault:
+            case "no scores":
+                return values
+            case "parameter":
+                parameter.data.add_(1e-3)
+            case "grad":
+                parameter.grad = torch.zeros_like(parameter)
+            case "flag":
+                model.train()
+            case "state":
+                COUNTED.append(1)
+        wrong = {
+            "shape": lambda: values[:-1],
+            "not finite": lambda: values.index_fill(0, torch.tensor([0]), torch.nan),
+            "above one": lambda: 3 * values,
+            "pruned": lambda: torch.full_like(values, 0.5),
+            "gradient": lambda: values * parameter.sum(),
+            "batch": lambda: values / graph.num_queries,
+            "order": lambda: values / (1 + graph.query_of_edge),
+            "chance": lambda: values * torch.rand(()),
+            "state": lambda: values / len(COUNTED),
+        }
+        return EdgeScores(wrong.get(self.fault, lambda: values)())
 
 
-def test_a_querys_scores_do_not_depend_on_its_batch_or_order(explainer, model):
-    graph = graph_for(model)
-    together = explainer.score_edges(model, graph, seed=5)
-    backwards = graph_for(model, QUERIES[::-1])
-    turned = explainer.score_edges(model, backwards, seed=5)
-    for q, query in enumerate(QUERIES):
-        own = together.values[graph.query_of_edge == q]
-        alone = explainer.score_edges(model, graph_for(model, [query]), seed=5)
-        torch.testing.assert_close(own, alone.values, rtol=0, atol=1e-5)
-        mirrored = turned.values[backwards.query_of_edge == len(QUERIES) - 1 - q]
-        torch.testing.assert_close(own, mirrored, rtol=0, atol=1e-5)
-        if together.path_term is not None:
-            assert together.path_term[q] == alone.path_term[0]
+COUNTED: list[int] = []
+FAULTS = {
+    "shape": "returned scores of shape",
+    "no scores": "must return EdgeScores, not Tensor",
+    "not finite": "not finite",
+    "above one": "need (0, 1]",
+    "pruned": "gave pruned edges a score",
+    "gradient": "with a gradient",
+    "chance": "global generator",
+    "parameter": "changed the model",
+    "grad": "changed the model",
+    "flag": "changed the model",
+}
+IN_DEPTH = {"batch": "alone than in a batch", "order": "in another order", "state": "asked again"}
 
 
-def test_the_model_and_the_generators_are_left_as_they_were(explainer, model):
-    before, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()
-    explainer.score_edges(model, graph_for(model), seed=0)
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert all(parameter.grad is None for parameter in model.parameters())
-    assert all(parameter.requires_grad for parameter in model.parameters())
-    assert torch.equal(torch.get_rng_state(), state)
+def test_the_contract_lets_the_innocent_pass():
+    assert broken_promises(Faulty()) == []
 
 
-def test_it_works_where_gradients_are_switched_off(explainer, model):
-    graph = graph_for(model)
-    expected = explainer.score_edges(model, graph, seed=0).values
-    with torch.no_grad():
-        assert torch.equal(explainer.score_edges(model, graph, seed=0).values, expected)
+@pytest.mark.parametrize("fault", [*FAULTS, *IN_DEPTH])
+def test_the_contract_finds_every_fault(fault):
+    told = broken_promises(Faulty(fault=fault))
+    expected = (FAULTS | IN_DEPTH)[fault]
+    assert any(sentence.startswith("faulty ") and expected in sentence for sentence in told), told
+    with pytest.raises(ExplainerError, match="faulty"):
+        check_explainer(Faulty(fault=fault))
 
 
-def test_a_frozen_model_can_be_explained(explainer, model):
-    graph = graph_for(model)
-    expected = explainer.score_edges(model, graph, seed=0).values
-    frozen = model.requires_grad_(False)
-    torch.testing.assert_close(explainer.score_edges(frozen, graph, seed=0).values, expected)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_explainer_that_breaks_its_contract_is_refused_by_name_while_explaining(fault):
+    with pytest.raises(ExplainerError, match=r"^the explainer faulty ") as refused:
+        explain_batch(small_subject(), queries_of_small_world(), explainer=Faulty(fault=fault), settings=PRUNING)
+    assert FAULTS[fault] in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("rows", [[(0, 0, 2), (1, 1, 3)], []], ids=["head and tail unconnected", "no edges at all"])
-def test_queries_without_a_walk_or_without_an_edge_are_scored_all_the_same(explainer, model, rows):
-    graph = graph_for(model, [(0, 0, 1)], rows)
-    scores = explainer.score_edges(model, graph, seed=0)
-    assert scores.values.shape == (graph.num_edges,)
-    assert scores.values.isfinite().all()
-    if scores.path_term is not None:
-        assert scores.path_term.tolist() == [False]
+def test_what_is_no_dataclass_is_told():
+    class Plain:
+        name, cost = "plain", "log"
+
+        def score_edges(self, model, graph, seed):
+            return EdgeScores(graph.kept.float())
+
+    assert broken_promises(Plain()) == ["plain must be a frozen dataclass"]
+    assert broken_promises(replace_cost()) == ["nameless must have a cost: inverse or log"]
 
 
-def test_it_is_a_frozen_dataclass_and_the_catalog_makes_it_from_its_settings(explainer):
-    assert is_dataclass(explainer)
-    settings = {field.name: getattr(explainer, field.name) for field in fields(explainer)}
-    assert make_explainer(explainer.name, settings) == explainer
+def replace_cost() -> Any:
+    @dataclass(frozen=True)
+    class Costless:
+        name: ClassVar[str] = "nameless"
+
+        def score_edges(self, model, graph, seed):
+            return EdgeScores(graph.kept.float())
+
+    return Costless()
+
+
+# What the catalog makes
+
+
+@pytest.mark.parametrize("name", EXPLAINERS)
+def test_it_is_frozen_and_the_catalog_makes_it_from_its_settings(name, fitted):
+    explainer, recipe = quick(name, fitted), EXPLAINERS[name]
+    settings = {key: getattr(explainer, key) for key in settings_of(recipe.kind) if key not in recipe.fixed}
+    assert make_explainer(name, settings) == explainer
     with pytest.raises(FrozenInstanceError):
         explainer.anything = 1
+
+
+def test_a_variant_is_a_name_and_settings_over_power_link():
+    made = make_explainer("power-link-no-path", {"steps": 7})
+    assert made == PowerLink(name="power-link-no-path", path_weight=0.0, steps=7)
+    assert "name" not in described(made)
+    assert described(made)["path_weight"] == 0.0
+    with pytest.raises(SettingsError, match="power-link-no-path is power-link with path_weight 0"):
+        make_explainer("power-link-no-path", {"path_weight": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("no-path", {"path_weight": 0}),
+        ("no-prediction", {"prediction_weight": 0}),
+        ("euclidean", {"combination": "euclidean"}),
+        ("order-2", {"order": 2}),
+        ("order-3", {"order": 3}),
+        ("order-4", {"order": 4}),
+        ("authors", {"prediction_weight": 0.8}),
+    ],
+)
+def test_every_ablation_differs_from_power_link_in_what_its_name_says(name, expected):
+    made = make_explainer(f"power-link-{name}")
+    assert replace(made, name="power-link") == PowerLink(**expected)
+
+
+def test_reports_show_the_variants_name():
+    explainer = make_explainer("power-link-order-2", {"steps": 1})
+    (told,) = explain_batch(small_subject(), queries_of_small_world()[2:3], explainer=explainer)
+    assert told.paths
+    assert {path.proposed_by for path in told.paths} <= {"power-link-order-2", "gradient"}
 
 
 def test_unknown_explainers_and_settings_are_refused_with_what_there_is():
@@ -138,12 +228,110 @@ def test_unknown_explainers_and_settings_are_refused_with_what_there_is():
         make_explainer("random", {"steps": 3})
 
 
+# What other packages register
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Let other packages have registered explainers."""
+
+    def register(**points: str) -> None:
+        found = [EntryPoint(name.replace("_", "-"), value, catalog.GROUP) for name, value in points.items()]
+        monkeypatch.setattr(catalog, "entry_points", lambda group: found if group == catalog.GROUP else [])
+        catalog.registered_elsewhere.cache_clear()
+
+    yield register
+    catalog.registered_elsewhere.cache_clear()
+
+
+def test_another_package_can_register_an_explainer(registered):
+    registered(faulty=f"{__name__}:Faulty", random=f"{__name__}:Faulty")
+    assert make_explainer("faulty", {}) == Faulty()
+    assert find_recipe("faulty").line == "Scores every kept edge one half, and does one thing wrong"
+    assert make_explainer("random") == Random(), "ours come first"
+    with pytest.raises(UnknownNameError, match="did you mean 'faulty'"):
+        make_explainer("faultyy")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("no_such_module:Thing", "cannot be loaded: No module named 'no_such_module'"),
+        (f"{__name__}:QUERIES", "must be a class with a method score_edges"),
+        (f"{__name__}:Faulty", "whose `name` is 'other'"),
+    ],
+)
+def test_a_registered_explainer_that_cannot_be_used_is_told_when_it_is_asked_for(registered, value, expected):
+    registered(other=value)
+    with pytest.raises(ExplainerError) as refused:
+        make_explainer("other")
+    assert expected in str(refused.value)
+
+
+# What each of ours does
+
+
+def graph_for(model, queries=QUERIES, rows=ROWS):
+    graph = prune(computation_graph(rows, N, R, queries, 2), hub_limit=9, core=2, max_length=3)
+    messages = computation_graph(rows, N, R, [(0, 0, 0)], N)  # any encoding will do as features, as long as it is fixed
+    entity = torch.zeros(N, 8, dtype=torch.float64)
+    whole = model.encode(messages.everywhere)
+    entity[messages.entity] = whole.entity.detach()
+    return graph.with_features(entity, whole.relation.detach())
+
+
+@pytest.mark.parametrize("name", ["power-link", "gnn-explainer", "page-link", "random"])
+def test_another_seed_gives_other_scores(name, fitted):
+    graph = graph_of(small_subject(), queries_of_small_world())
+    one, other = (quick(name, fitted).score_edges(small_subject().model, graph, seed).values for seed in (5, 6))
+    assert not torch.equal(one, other)
+
+
+def test_a_frozen_model_can_be_explained(fitted):
+    model = model_of("compgcn", "distmult", 2, N, R)
+    graph = graph_for(model)
+    for name in ("power-link", "gnn-explainer", "page-link", "gradient", "pg-explainer"):
+        explainer = quick(name, fitted)
+        expected = explainer.score_edges(model.requires_grad_(True), graph, seed=0).values
+        torch.testing.assert_close(explainer.score_edges(model.requires_grad_(False), graph, seed=0).values, expected)
+
+
+def test_the_shortest_floor_scores_alike_and_the_low_degree_floor_by_incoming_kept_edges():
+    model = model_of("compgcn", "distmult", 2, N, R)
+    graph = graph_for(model)
+    assert torch.equal(Shortest().score_edges(model, graph, 0).values, graph.kept.float())
+    found = LowDegree().score_edges(model, graph, 0).values
+    for e in graph.kept.nonzero().squeeze(1).tolist():
+        target, query = int(graph.target[e]), int(graph.query_of_edge[e])
+        degree = int(((graph.target == target) & graph.kept).sum())
+        ends = (int(graph.head[query]), int(graph.tail[query]))
+        assert found[e].item() == pytest.approx(1.0 if target in ends else 1 / degree)
+
+
 @pytest.mark.parametrize(
     "wrong", [{"order": 1}, {"min_order": 0}, {"steps": -1}, {"lr": 0}, {"hidden": 0}, {"combination": "sum"}], ids=str
 )
 def test_power_link_refuses_settings_that_cannot_be(wrong):
     with pytest.raises(SettingsError):
         PowerLink(**wrong)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: GNNExplainer(steps=-1),
+        lambda: GNNExplainer(lr=0),
+        lambda: PaGELink(lr=float("nan")),
+        lambda: PaGELink(best=0),
+        lambda: PaGELink(longest=0),
+        lambda: PGFitting(epochs=-1),
+        lambda: PGFitting(hidden=0),
+        lambda: PGFitting(last_temperature=0),
+    ],
+)
+def test_the_peers_refuse_settings_that_cannot_be(make):
+    with pytest.raises(SettingsError):
+        make()
 
 
 def test_the_gradient_explainer_gives_each_fact_its_first_order_effect():

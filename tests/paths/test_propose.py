@@ -4,10 +4,12 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from builders import computation_graph, edge_rows, random_rows
-from powerlink.paths.propose import edge_cost, pool, propose
-from powerlink.paths.search import PathBatch
+from builders import computation_graph, edge_rows, fact_lists, random_rows
+from powerlink.paths.propose import RouteSearch, edge_cost, pool, propose
+from powerlink.paths.search import PathBatch, SearchGraph, best_paths
 
 
 def batch(*paths, length=3):
@@ -98,3 +100,30 @@ def test_of_parallel_edges_only_the_cheapest_is_proposed_and_the_first_among_equ
     for edge in level.edges[0, :2].tolist():
         rivals = (graph.source == graph.source[edge]) & (graph.target == graph.target[edge])
         assert edge == rivals.nonzero().min()
+
+
+@settings(max_examples=25)
+@given(fact_lists(6, 2, 16), st.integers(0, 10**6))
+def test_a_search_prepared_once_finds_what_a_new_one_finds_under_every_cost(rows, seed):
+    graph = computation_graph(rows, 6, 2, [(0, 0, 1), (2, 3, 4)], 2)
+    graph = graph.pruned_to(torch.arange(graph.num_edges) % 5 != 0)
+    wish = {"count": 4, "min_length": 1, "max_length": 3}
+    prepared = RouteSearch(graph, **wish)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(3):
+        scores = torch.rand(graph.num_edges, generator=generator).clamp(min=0.01) * graph.kept
+        found = prepared(edge_cost(scores[graph.kept_edges.index], "log"))
+        fresh = propose(graph, scores, cost="log", **wish)
+        assert torch.equal(found.edges, fresh.edges)
+        every = SearchGraph(  # all kept edges, parallel ones and those that lead nowhere included
+            graph.kept_edges.source,
+            graph.kept_edges.target,
+            edge_cost(scores[graph.kept_edges.index], "log"),
+            graph.num_nodes,
+            graph.head,
+            graph.tail,
+        )
+        best = best_paths(every, count=1, max_length=3)
+        first = [found.edges[(found.query == q).nonzero()[0, 0]].tolist() for q in found.query.unique().tolist()]
+        ids = torch.where(best.edges >= 0, graph.kept_edges.index[best.edges.clamp(min=0)], -1) if best.count else None
+        assert first == ([] if ids is None else ids.tolist())

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from powerlink.errors import SettingsError
+from powerlink.explainers.protocol import settings_of
 
 NO_DEFAULT = {"hops": "the model's layers", "cost": "the explainer's own"}
 
 
-def with_flags(panels: Mapping[str, type]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command a flag for every documented field of some dataclasses, grouped under panels in its help.
+def with_flags(
+    panels: Mapping[str, type], only: Collection[str] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command a flag for every setting of some dataclasses, or for `only` some, under panels in its help.
 
     The command receives those that were given as `given: dict[str, Any]`.
     """
@@ -24,10 +27,10 @@ def with_flags(panels: Mapping[str, type]) -> Callable[[Callable[..., None]], Ca
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters
         derived = {
-            field.name: _parameter(kind, field, panel)
+            name: _parameter(kind, field, panel)
             for panel, kind in panels.items()
-            for field in fields(kind)
-            if "help" in field.metadata
+            for name, field in settings_of(kind).items()
+            if only is None or name in only
         }
 
         def run(**arguments: Any) -> None:

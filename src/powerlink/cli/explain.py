@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -24,9 +23,12 @@ from powerlink.cli.console import (
     shown,
 )
 from powerlink.cli.derived_flags import with_flags
+from powerlink.cli.own_settings import SetOption, read_settings
 from powerlink.cli.rank import ModelArgument
 from powerlink.errors import DataError, SettingsError
-from powerlink.explainers.catalog import EXPLAINERS, make_explainer
+from powerlink.explainers.catalog import find_recipe
+from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.explainers.protocol import Explainer, settings_of
 from powerlink.explanation import Explanation, Query
 from powerlink.kg.knowledge_graph import Split
 from powerlink.models.checkpoint import load_model
@@ -40,9 +42,10 @@ from powerlink.run.explain_many import as_queries, describe, explain_in_batches
 from powerlink.run.ledger import Ledger
 from powerlink.run.queries import predicted_only, read_queries
 
-ExplainerName = Literal["power-link", "gradient", "random"]
+ExplainerOption = Annotated[str, typer.Option(help="Who proposes the paths: a name from `powerlink explainers`.")]
 Triple = tuple[str | None, str | None, str | None]
-PANELS = {"Explanation": ExplainSettings} | {f"Explainer: {name}": kind for name, kind in EXPLAINERS.items()}
+# Other explainers take those of these flags that they have a setting for, and everything else through --set.
+PANELS = {"Explanation": ExplainSettings, "Explainer (defaults of power-link)": PowerLink}
 
 
 @with_flags(PANELS)
@@ -66,7 +69,11 @@ def explain(
     out: Annotated[
         Path | None, typer.Option(help="Write JSON Lines here; run again after a kill and it goes on.")
     ] = None,
-    explainer: Annotated[ExplainerName, typer.Option(help="Who proposes the paths.")] = "power-link",
+    explainer: ExplainerOption = "power-link",
+    weights: Annotated[
+        Path | None, typer.Option(help="Of an explainer that is fitted first: the file `powerlink fit` made.")
+    ] = None,
+    own: SetOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
     json: JsonOption = False,
@@ -76,10 +83,12 @@ def explain(
     One triple:  powerlink explain models/atlas --head France --relation in_continent --tail Europe
 
     Many:  powerlink explain models/atlas --split test --limit 50 --out explanations.jsonl
+
+    Another explainer:  … --explainer gnn-explainer --set entropy_weight=0.5
     """
     triple = (head, relation, tail)
     _check_source(triple, split, queries)
-    settings, maker = _settings(explainer, given)
+    settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
     subject = load_model(model, pick_device(device))
     facts = _facts(subject, triple, split, queries)
     asked = _distinct(as_queries(subject, facts, rank_heads=rank_heads))
@@ -110,11 +119,16 @@ def explain(
     _print([done[name_query(subject.graph, query)] for query in asked.tolist()], out, json)
 
 
-def _settings(explainer: str, given: dict[str, Any]) -> tuple[ExplainSettings, Any]:
-    """Sort the given flags into those of every explanation and those of the explainer."""
-    common = {f.name for f in fields(ExplainSettings)}
-    own = {name: value for name, value in given.items() if name not in common}
-    return ExplainSettings(**{n: v for n, v in given.items() if n in common}), make_explainer(explainer, own)
+def _settings(explainer: str, given: dict[str, Any], own: list[str]) -> tuple[ExplainSettings, Explainer]:
+    """Sort the given flags into those of every explanation and those of the explainer, and add what --set says."""
+    recipe = find_recipe(explainer)
+    common = settings_of(ExplainSettings)
+    theirs = {name: value for name, value in given.items() if name not in common}
+    for name, value in read_settings(recipe.name, recipe.kind, own).items():
+        if name in theirs:
+            raise SettingsError(f"{name} is set twice: by --{name.replace('_', '-')} and by --set")
+        theirs[name] = value
+    return ExplainSettings(**{n: v for n, v in given.items() if n in common}), recipe.make(theirs)
 
 
 def _check_source(triple: Triple, split: Split | None, file: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""The floors every explainer must beat: chance, and one backward pass."""
+"""The floors every explainer must beat: chance, one backward pass, and two that never ask the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from powerlink.explainers.protocol import SMALLEST_SCORE, EdgeScores, setting
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.keyed_random import keyed_uniform, keys_of
 from powerlink.models.protocol import LinkModel
-from powerlink.paths.propose import Cost
+from powerlink.paths.propose import Cost, degree_cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,33 @@ class Gradient:
             (gradient,) = torch.autograd.grad(total + 0 * weight.sum(), weight)
         by_fact = gradient + gradient[graph.reverse]
         return EdgeScores(_share_of_largest(by_fact, graph, self.floor))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortest:
+    """The same score for every edge, so that the shortest paths come first; equals go by edge id."""
+
+    name: ClassVar[str] = "shortest"
+    cost: ClassVar[Cost] = "inverse"
+
+    def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
+        """Score every kept edge 1."""
+        return EdgeScores(graph.kept.float())
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowDegree:
+    """Edge scores of 1 / in-degree of the node an edge leads to, so that paths around hubs come first.
+
+    Head and tail cost nothing: every path has them. Degrees are counted among the kept edges; equals go by edge id.
+    """
+
+    name: ClassVar[str] = "low-degree"
+    cost: ClassVar[Cost] = "log"
+
+    def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
+        """Score by degree; the model is not asked."""
+        return EdgeScores.of_kept(graph, degree_cost(graph).neg().exp().float())
 
 
 def _share_of_largest(raw: Tensor, graph: ComputationGraph, floor: float) -> Tensor:

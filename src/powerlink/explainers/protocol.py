@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
+from powerlink.models.subject import Subject
 from powerlink.paths.propose import Cost
 
 SMALLEST_SCORE = 1e-6  # keeps 1/score and −log score finite
@@ -21,18 +23,67 @@ class EdgeScores:
     values: Tensor  # (num_edges,) in (0, 1] on kept edges, 0 on pruned ones
     path_term: Tensor | None = None  # (Q,) bool: whether a path term shaped the scores; None: there is no such term
 
+    @classmethod
+    def of_kept(cls, graph: ComputationGraph, values: Tensor, path_term: Tensor | None = None) -> EdgeScores:
+        """Spread values of the kept edges (E,) over all edges, none of them too small to be a cost."""
+        return cls(graph.kept_edges.scatter(values.clamp(min=SMALLEST_SCORE), graph.num_edges), path_term)
+
 
 class Explainer(Protocol):
     """Scores edges; a frozen dataclass whose fields are its settings (flags and reports derive from them)."""
 
-    name: ClassVar[str]
-    cost: ClassVar[Cost]  # how its scores become path costs, unless the user says otherwise
+    @property
+    def name(self) -> str:
+        """What reports call it; usually a `ClassVar[str]`, a field where settings alone make a variant."""
+        ...
+
+    @property
+    def cost(self) -> Cost:
+        """How its scores become path costs, unless the user says otherwise; a `ClassVar`."""
+        ...
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Score the kept edges of a batch of queries. A query's scores depend on (seed, query) alone."""
         ...
 
 
-def setting(default: Any, meaning: str) -> Any:
+@runtime_checkable
+class Fitted(Protocol):
+    """An explainer that is fitted once, on many queries of one model, and then applied to others."""
+
+    fitting: ClassVar[type[Fitting]]  # a frozen dataclass: how it is fitted
+
+    def check_fit(self, subject: Subject) -> None:
+        """Refuse, in one sentence, to explain without weights or with those of another model."""
+        ...
+
+
+class Fitting(Protocol):
+    """How an explainer is fitted; its fields are the settings of the fit."""
+
+    @property
+    def epochs(self) -> int:
+        """How often `told` will be told."""
+        ...
+
+    def fit(
+        self, model: LinkModel, batches: Iterable[ComputationGraph], seed: int, told: Callable[[float], None]
+    ) -> dict[str, Tensor]:
+        """Learn from batches, walking them as often as needed; `told` hears the mean loss of each of `epochs`."""
+        ...
+
+
+def setting(default: Any, meaning: str, **how: Any) -> Any:
     """Declare a field that users may set; command-line flags and their help derive from it."""
-    return field(default=default, metadata={"help": meaning})
+    return field(default=default, metadata={"help": meaning}, **how)
+
+
+def settings_of(kind: type) -> dict[str, Field[Any]]:
+    """Return the fields that users may set, by name."""
+    return {f.name: f for f in fields(kind) if "help" in f.metadata}
+
+
+def described(explainer: Explainer) -> dict[str, Any]:
+    """Return the values that tell two explainers of one name apart, for reports."""
+    own = fields(explainer)  # type: ignore[arg-type]
+    return {f.name: getattr(explainer, f.name) for f in own if f.compare and f.name != "name"}

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from powerlink.errors import SettingsError
+from powerlink.explanation import ExplainedPath
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names, Triples
 
 Step = tuple[int, int, int]  # source, relation, target; a relation ≥ R walks a fact from its tail to its head
@@ -78,6 +79,18 @@ class Planted:
     def neighbours(self) -> Neighbours:
         """Where each (entity, relation) leads in the training graph, inverses included."""
         return _neighbours(map(tuple, self.graph.train.tolist()), self.graph.num_relations)
+
+    def steps_of(self, path: ExplainedPath) -> tuple[Step, ...]:
+        """Return a told path as steps, to be held against the true ones."""
+        graph = self.graph
+        return tuple(
+            (
+                graph.entities.index(fact.source),
+                graph.relations.index(fact.relation) + graph.num_relations * fact.inverse,
+                graph.entities.index(fact.target),
+            )
+            for fact in path.facts
+        )
 
 
 def plant(seed: int, settings: PlantedSettings | None = None) -> Planted:

@@ -10,7 +10,8 @@ last bit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -48,6 +49,18 @@ class SearchGraph:
     head: Tensor  # (Q,) node
     tail: Tensor  # (Q,) node
 
+    @cached_property
+    def outgoing(self) -> tuple[Tensor, Tensor]:
+        """Edges by their source: where each node's begin (num_nodes + 1,), and their ids, ascending within a row."""
+        order = self.source.argsort(stable=True)
+        return row_pointer(self.source[order], self.num_nodes), order
+
+    def with_cost(self, cost: Tensor) -> SearchGraph:
+        """Return the same edges at another cost, without sorting them again."""
+        other = replace(self, cost=cost)
+        other.__dict__["outgoing"] = self.outgoing
+        return other
+
 
 def best_paths(
     graph: SearchGraph, *, count: int, max_length: int, min_length: int = 1, width: int | None = None
@@ -56,15 +69,13 @@ def best_paths(
 
     Equal costs go by edge ids. `width` is how many partial paths a query keeps per round at first.
     """
-    order = graph.source.argsort(stable=True)  # rows of outgoing edges, edge ids ascending within a row
-    row = row_pointer(graph.source[order], graph.num_nodes)
     bounds = _bounds(graph, max_length)
     pending = torch.arange(graph.head.numel(), device=graph.head.device)
     pending = pending[graph.head != graph.tail]
     width = width or max(4 * count, 64)
     found: list[PathBatch] = []
     while pending.numel():
-        paths, exact = _search(graph, row, order, bounds, pending, count, min_length, width)
+        paths, exact = _search(graph, bounds, pending, count, min_length, width)
         found.append(paths.select(exact[paths.query].nonzero().squeeze(1)))
         pending = pending[~exact[pending]]
         width *= 8
@@ -85,8 +96,6 @@ def _bounds(graph: SearchGraph, max_length: int) -> list[Tensor]:
 
 def _search(
     graph: SearchGraph,
-    row: Tensor,
-    order: Tensor,
     bounds: list[Tensor],
     queries: Tensor,
     count: int,
@@ -94,6 +103,7 @@ def _search(
     width: int,
 ) -> tuple[PathBatch, Tensor]:
     """One beam search; returns its paths and, for every query of the graph, whether they are provably the best."""
+    row, order = graph.outgoing
     max_length = len(bounds) - 1
     num_queries = graph.head.numel()
     query = queries

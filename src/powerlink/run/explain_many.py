@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from powerlink.explainers.learned.power_link import PowerLink
-from powerlink.explainers.protocol import Explainer
+from powerlink.explainers.protocol import Explainer, described
 from powerlink.explanation import Explanation, MadeBy, Query
 from powerlink.models.checkpoint import versions
 from powerlink.models.subject import Subject
@@ -23,10 +23,9 @@ NamedTriple = tuple[str, str, str]
 
 def describe(subject: Subject, explainer: Explainer, settings: ExplainSettings, seed: int) -> MadeBy:
     """Write down what is needed to make the same explanations again."""
-    own = asdict(explainer)  # type: ignore[call-overload]
     return MadeBy(
         explainer=explainer.name,
-        settings={**asdict(settings), **own},
+        settings={**asdict(settings), **described(explainer)},
         seed=seed,
         graph=subject.graph.fingerprint,
         model=subject.name,

@@ -10,21 +10,43 @@ from torch import Tensor
 from powerlink.explainers.learned.masks import Mask
 from powerlink.explainers.learned.terms import Term
 
+WeightedTerms = Sequence[tuple[float, Term]]
 
-def learn_mask(mask: Mask, terms: Sequence[tuple[float, Term]], *, steps: int, lr: float) -> Tensor:
+
+def learn_mask(mask: Mask, terms: WeightedTerms, *, steps: int, lr: float) -> Tensor:
     """Return the learned mask's values in (0, 1) on the kept edges: (E,).
 
     Losses are summed over queries. No query sees another's edges or parameters, and Adam acts on each number alone,
-    so every query is learned as if it were by itself. The model's own parameters receive no gradient.
+    so every query is learned as if it were by itself. Terms of weight zero are left out; without any, nothing is
+    learned.
     """
-    with torch.enable_grad():
-        optimizer = torch.optim.Adam(mask.parameters, lr=lr)
-        for _ in range(steps):
-            logits = mask.logits()
-            loss = torch.stack([weight * term(logits).sum() for weight, term in terms]).sum()
-            gradients = torch.autograd.grad(loss, mask.parameters)
-            for parameter, gradient in zip(mask.parameters, gradients, strict=True):
-                parameter.grad = gradient
-            optimizer.step()
+    used = [(weight, term) for weight, term in terms if weight]
+    descent = Descent(mask.parameters, lr)
+    for _ in range(steps if used else 0):
+        descent.step(mask, used)
     with torch.no_grad():
         return torch.sigmoid(mask.logits())
+
+
+class Descent:
+    """Adam over a mask's parameters, a step at a time. The model's own parameters receive no gradient."""
+
+    def __init__(self, parameters: list[Tensor], lr: float) -> None:
+        self._parameters = parameters
+        self._adam = torch.optim.Adam(parameters, lr=lr)
+
+    def step(self, mask: Mask, terms: WeightedTerms) -> Tensor:
+        """Take one step down the losses' sum, and return the loss of each query before it: (Q,)."""
+        with torch.enable_grad():
+            losses = total_loss(mask, terms)
+            gradients = torch.autograd.grad(losses.sum(), self._parameters)
+        for parameter, gradient in zip(self._parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self._adam.step()
+        return losses.detach()
+
+
+def total_loss(mask: Mask, terms: WeightedTerms) -> Tensor:
+    """Return the weighted sum of the terms, one loss per query: (Q,)."""
+    logits = mask.logits()
+    return torch.stack([weight * term(logits) for weight, term in terms]).sum(0)

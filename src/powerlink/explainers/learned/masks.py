@@ -1,4 +1,4 @@
-"""Masks: what is learned. The Triplet Edge Scorer reads the edge's triple beside the triple in question."""
+"""Masks: what is learned. A number per edge, or a scorer that reads the edge's triple beside the one in question."""
 
 from __future__ import annotations
 
@@ -28,6 +28,21 @@ class Mask(Protocol):
         ...
 
 
+class FreeLogits:
+    """A free logit per kept edge, started by chance within ±`spread` around zero from (seed, query, edge)."""
+
+    def __init__(self, graph: ComputationGraph, *, seed: int, spread: float = 0.1) -> None:
+        edges = graph.kept_edges
+        head, relation, tail = graph.queries[edges.query].unbind(1)
+        draws = keyed_uniform(keys_of(seed, head, relation, tail, graph.edge[edges.index]), 1).squeeze(1)
+        self._logits = (spread * (2 * draws - 1)).requires_grad_()
+        self.parameters = [self._logits]
+
+    def logits(self) -> Tensor:
+        """Return the logits of the kept edges: (E,)."""
+        return self._logits
+
+
 class TripletScorer:
     """The paper's TES: an MLP on [h, r, t, ĥ, r̂, t̂] (or on three distances), a fresh one for every query.
 
@@ -36,10 +51,8 @@ class TripletScorer:
     """
 
     def __init__(self, graph: ComputationGraph, *, combination: Combination, hidden: int, seed: int) -> None:
-        if graph.features is None:
-            raise SettingsError("the triplet scorer reads the whole graph's encoding: attach it with with_features")
         self._graph = graph
-        self._nodes, self._relations = (part.detach() for part in graph.features)
+        self._nodes, self._relations = features_of(graph)
         self._node_sizes = tuple(graph.node_row.diff().tolist())
         self._combination = combination
         edges = graph.kept_edges
@@ -52,7 +65,7 @@ class TripletScorer:
         inputs = 6 * self._nodes.size(1) if combination == "concat" else 3
         keys = keys_of(seed, *graph.queries.unbind(1))
         self.first, self.first_bias, self.second, self.second_bias, self.last, self.last_bias = self.parameters = [
-            part.to(self._nodes.dtype).requires_grad_() for part in _initial_weights(keys, inputs, hidden)
+            part.to(self._nodes.dtype).requires_grad_() for part in initial_weights(keys, inputs, hidden)
         ]
         if combination == "euclidean":
             self._to_head, self._to_relation, self._to_tail = self._distances_to_target()
@@ -102,7 +115,7 @@ class TripletScorer:
         return to_head, torch.cdist(self._relations[graph.queries[:, 1]], self._relations), to_tail
 
 
-def _initial_weights(keys: Tensor, inputs: int, hidden: int) -> list[Tensor]:
+def initial_weights(keys: Tensor, inputs: int, hidden: int) -> list[Tensor]:
     """Draw weights (Q, in, out) and biases (Q, out) of a three-layer MLP per key, as torch.nn.Linear would."""
     parts = []
     for layer, (fan_in, fan_out) in enumerate([(inputs, hidden), (hidden, hidden), (hidden, 1)]):
@@ -112,3 +125,11 @@ def _initial_weights(keys: Tensor, inputs: int, hidden: int) -> list[Tensor]:
         weight, bias = draws.split([fan_in * fan_out, fan_out], dim=1)
         parts += [weight.reshape(-1, fan_in, fan_out).contiguous(), bias.contiguous()]
     return parts
+
+
+def features_of(graph: ComputationGraph) -> tuple[Tensor, Tensor]:
+    """Return the whole graph's encoding that scorers read: rows of the nodes (n, d) and of the relations (2R, d)."""
+    if graph.features is None:
+        raise SettingsError("a scorer reads the whole graph's encoding: attach it with with_features")
+    nodes, relations = graph.features
+    return nodes.detach(), relations.detach()

@@ -11,7 +11,7 @@ from powerlink.explainers.learned.learner import learn_mask
 from powerlink.explainers.learned.masks import Combination, TripletScorer
 from powerlink.explainers.learned.path_terms import PowerPath
 from powerlink.explainers.learned.terms import Prediction, Size, Term
-from powerlink.explainers.protocol import SMALLEST_SCORE, EdgeScores, setting
+from powerlink.explainers.protocol import EdgeScores, setting
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.propose import Cost
@@ -31,7 +31,7 @@ class PowerLink:
     A weight of zero switches a term off: the paper's ablations −MI is `path_weight=0`, −PS is `prediction_weight=0`.
     """
 
-    name: ClassVar[str] = "power-link"
+    name: str = "power-link"  # a field, because the paper's ablations are these settings under names of their own
     cost: ClassVar[Cost] = "inverse"
 
     steps: int = setting(50, "steps of Adam that learn the mask")
@@ -72,6 +72,5 @@ class PowerLink:
             (self.size_weight, Size(graph)),
         ]
         scorer = TripletScorer(graph, combination=self.combination, hidden=self.hidden, seed=seed)
-        used = [(weight, term) for weight, term in terms if weight]
-        mask = learn_mask(scorer, used, steps=self.steps if used else 0, lr=self.lr).clamp(min=SMALLEST_SCORE)
-        return EdgeScores(graph.kept_edges.scatter(mask, graph.num_edges), path.active if self.path_weight else None)
+        mask = learn_mask(scorer, terms, steps=self.steps, lr=self.lr)
+        return EdgeScores.of_kept(graph, mask, path.active if self.path_weight else None)

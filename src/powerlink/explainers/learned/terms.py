@@ -40,3 +40,28 @@ class Size:
         squares = segment_sum(torch.sigmoid(logits).square(), self._query, self._num_queries)
         # √0 has an infinite slope; a query without kept edges must not poison the batch
         return squares.clamp(min=torch.finfo(squares.dtype).tiny).sqrt()
+
+
+class TotalSize:
+    """Stay small, edge by edge: Σ M over the query's kept edges, so that each edge pays the same in any graph."""
+
+    def __init__(self, graph: ComputationGraph) -> None:
+        self._query, self._num_queries = graph.kept_edges.query, graph.num_queries
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        return segment_sum(torch.sigmoid(logits), self._query, self._num_queries)
+
+
+class Entropy:
+    """Be decided: the mean of −M log M − (1 − M) log(1 − M) over the query's kept edges, in nats."""
+
+    def __init__(self, graph: ComputationGraph) -> None:
+        self._query, self._num_queries = graph.kept_edges.query, graph.num_queries
+        self._count = torch.bincount(self._query, minlength=self._num_queries).clamp(min=1)
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        mask = torch.sigmoid(logits)
+        # −log M is softplus of the negated logit: exact where M itself is rounded to 0 or 1
+        softplus = torch.nn.functional.softplus
+        entropy = mask * softplus(-logits) + torch.sigmoid(-logits) * softplus(logits)
+        return segment_sum(entropy, self._query, self._num_queries) / self._count

@@ -1,0 +1,81 @@
+"""powerlink explainers: who can propose paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from powerlink.cli.console import JsonOption, console, print_json, shown
+from powerlink.errors import ExplainerError
+from powerlink.explainers.catalog import EXPLAINERS, Recipe, find_recipe, registered_elsewhere
+from powerlink.explainers.protocol import settings_of
+
+NameArgument = Annotated[str | None, typer.Argument(help="Show this one's settings.", show_default=False)]
+
+
+def explainers(name: NameArgument = None, json: JsonOption = False) -> None:
+    """List the explainers, or the settings of one.
+
+    Example: powerlink explainers power-link
+    """
+    if name is None:
+        lines = dict(_lines())
+        if json:
+            print_json([{"name": own, "is": line} for own, line in lines.items()])
+            return
+        console.print(_table(lines.items()))
+        console.print("\nSettings of one: powerlink explainers NAME", soft_wrap=True)
+        return
+    recipe = find_recipe(name)
+    if json:
+        print_json({"name": name, "is": recipe.line, "settings": _settings(recipe)})
+        return
+    console.print(f"{shown(name)}: {shown(recipe.line)}", soft_wrap=True)
+    _print_settings(recipe.kind, "--set name=value of `powerlink explain`", recipe.fixed)
+    if recipe.fitting:
+        _print_settings(recipe.fitting, "--set name=value of `powerlink fit`", {})
+
+
+def _lines() -> Iterator[tuple[str, str]]:
+    """Tell every explainer in a line; one of another package that cannot be loaded says why."""
+    for name, recipe in EXPLAINERS.items():
+        yield name, recipe.line
+    for name in registered_elsewhere():
+        try:
+            yield name, find_recipe(name).line
+        except ExplainerError as error:
+            yield name, str(error)
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    return {
+        name: {"default": recipe.fixed.get(name, field.default), "means": field.metadata["help"]}
+        for name, field in settings_of(recipe.kind).items()
+    }
+
+
+def _print_settings(kind: type, where: str, fixed: Any) -> None:
+    settings = settings_of(kind)
+    if not settings:
+        console.print("It has no settings.")
+        return
+    console.print(f"\n{where}", soft_wrap=True)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("setting", "default", "meaning"):
+        table.add_column(column)
+    for name, field in settings.items():
+        default = f"{fixed[name]} (fixed)" if name in fixed else str(field.default)
+        table.add_row(name, default, field.metadata["help"])
+    console.print(table)
+
+
+def _table(rows: Any) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, line in rows:
+        table.add_row(shown(name), shown(line))
+    return table

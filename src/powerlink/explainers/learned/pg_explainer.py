@@ -1,0 +1,196 @@
+"""PGExplainer-Link: one network for all queries (Luo et al., NeurIPS 2020), fitted on many, applied in one forward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from powerlink.errors import MismatchError, SettingsError
+from powerlink.explainers.learned.learner import Descent, WeightedTerms
+from powerlink.explainers.learned.masks import features_of, initial_weights
+from powerlink.explainers.learned.terms import Entropy, Prediction, TotalSize
+from powerlink.explainers.protocol import EdgeScores, setting
+from powerlink.explainers.weights import Weights, load_weights
+from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.kernels.edge_mlp import EdgeRows, edge_mlp
+from powerlink.kernels.keyed_random import keyed_uniform, keys_of
+from powerlink.models.protocol import LinkModel
+from powerlink.models.subject import Subject
+from powerlink.paths.propose import Cost
+
+PARTS = {"first": 3, "first_bias": 2, "second": 3, "second_bias": 2, "last": 3, "last_bias": 2}  # name → dimensions
+
+
+@dataclass(frozen=True, kw_only=True)
+class PGFitting:
+    """How PGExplainer-Link is fitted: edges are drawn by the concrete relaxation, ever more sharply.
+
+    Weights and temperatures are PGExplainer's well-known ones. The size is a sum over edges and the entropy a mean, as
+    in `gnn-explainer`.
+    """
+
+    epochs: int = setting(30, "passes over the training queries")
+    lr: float = setting(0.003, "Adam's learning rate")
+    hidden: int = setting(64, "width of the network's two hidden layers")
+    first_temperature: float = setting(5.0, "of the relaxation, in the first epoch; high is soft")
+    last_temperature: float = setting(2.0, "the same in the last epoch; between them it falls by equal factors")
+    prediction_weight: float = setting(1.0, "weight of keeping the prediction")
+    size_weight: float = setting(0.05, "weight of the mask's sum over the query's edges")
+    entropy_weight: float = setting(1.0, "weight of the mask's mean entropy")
+
+    def __post_init__(self) -> None:
+        if self.epochs < 0 or self.hidden < 1 or not 0 < self.lr < math.inf:
+            raise SettingsError("epochs must not be negative; lr and hidden must be positive and finite")
+        if not (0 < self.first_temperature < math.inf and 0 < self.last_temperature < math.inf):
+            raise SettingsError("temperatures must be positive and finite")
+
+    def fit(
+        self,
+        model: LinkModel,
+        batches: Iterable[ComputationGraph],
+        seed: int,
+        told: Callable[[float], None] = lambda loss: None,
+    ) -> dict[str, Tensor]:
+        """Learn one network from batches of queries; `told` hears every epoch's mean loss of a query."""
+        first = next(iter(batches), None)
+        if first is None:
+            raise SettingsError("there is no query to fit on")
+        parts = self._start(first, seed)
+        descent = Descent(parts, self.lr)
+        for epoch in range(self.epochs):
+            losses = []
+            for graph in batches:
+                mask = Relaxed(PairScorer(graph, parts), graph, self._temperature(epoch), keys=(seed, epoch))
+                losses.append(descent.step(mask, self.terms(model, graph)))
+            told(torch.cat(losses).mean().item())
+        return dict(zip(PARTS, (part.detach() for part in parts), strict=True))
+
+    def terms(self, model: LinkModel, graph: ComputationGraph) -> WeightedTerms:
+        """Return what the mask is rewarded for."""
+        terms: WeightedTerms = [
+            (self.prediction_weight, Prediction(model, graph)),
+            (self.size_weight, TotalSize(graph)),
+            (self.entropy_weight, Entropy(graph)),
+        ]
+        return terms
+
+    def _start(self, graph: ComputationGraph, seed: int) -> list[Tensor]:
+        nodes = features_of(graph)[0]
+        key = keys_of(seed, torch.zeros(1, dtype=torch.long, device=graph.device))
+        drawn = initial_weights(key, 5 * nodes.size(1), self.hidden)
+        return [part.to(nodes.dtype).requires_grad_() for part in drawn]
+
+    def _temperature(self, epoch: int) -> float:
+        share = epoch / max(self.epochs - 1, 1)
+        return float(self.first_temperature * (self.last_temperature / self.first_temperature) ** share)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PGExplainer:
+    """Edge scores by one network, fitted beforehand, that reads an edge's two nodes beside the query.
+
+    It does not read the edge's relation, so parallel edges score alike. Reports tell the fit by a hash of its numbers.
+    """
+
+    name: ClassVar[str] = "pg-explainer"
+    cost: ClassVar[Cost] = "inverse"
+    fitting: ClassVar[type[PGFitting]] = PGFitting
+
+    weights: str | None = setting(None, "the file that `powerlink fit` made", compare=False)
+    fit: str = field(init=False, default="")
+    _learned: Weights | None = field(init=False, default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.weights is not None:
+            learned = load_weights(self.weights, self.name, PARTS)
+            object.__setattr__(self, "fit", learned.hash)
+            object.__setattr__(self, "_learned", learned)
+
+    def check_fit(self, subject: Subject) -> None:
+        """Refuse to explain without weights, or with those of another model."""
+        self._fitted().check_model(subject)
+
+    def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
+        """Apply the network to all edges at once; nothing is random here."""
+        learned = self._fitted()
+        nodes = features_of(graph)[0]
+        if learned.tensors["first"].size(1) != 5 * nodes.size(1):
+            raise MismatchError(
+                f"{learned.path} was fitted on vectors of width {learned.tensors['first'].size(1) // 5}, "
+                f"and this model's have width {nodes.size(1)}: fit it on this model with `powerlink fit`"
+            )
+        parts = [learned.tensors[name].to(nodes) for name in PARTS]
+        with torch.no_grad():
+            return EdgeScores.of_kept(graph, torch.sigmoid(PairScorer(graph, parts).logits()))
+
+    def _fitted(self) -> Weights:
+        if self._learned is None:
+            raise SettingsError(
+                f"{self.name} must be fitted before it can explain: "
+                f"`powerlink fit MODEL --explainer {self.name} --out FILE`, then explain with `--weights FILE`"
+            )
+        return self._learned
+
+
+class PairScorer:
+    """An MLP on [source, target, ĥ, r̂, t̂], the same for all edges and queries: (1, 5d, H), (1, H, H), (1, H, 1).
+
+    As in `TripletScorer` the first layer is a sum of projections, one of each node and one of each query.
+    """
+
+    def __init__(self, graph: ComputationGraph, parts: list[Tensor]) -> None:
+        self.parameters = parts
+        self._graph = graph
+        self._nodes, self._relations = features_of(graph)
+        edges = graph.kept_edges
+        sizes = tuple(torch.bincount(edges.query, minlength=graph.num_queries).tolist())
+        self._rows = EdgeRows(edges.source, edges.target, edges.query, sizes)
+
+    def logits(self) -> Tensor:
+        """Return the logits of the kept edges: (E,)."""
+        first, first_bias, *deeper = self.parameters
+        source, target, head, relation, tail = first[0].chunk(5)  # (d, H) each
+        graph = self._graph
+        by_query = (
+            self._nodes[graph.head] @ head
+            + self._relations[graph.queries[:, 1]] @ relation
+            + self._nodes[graph.tail] @ tail
+            + first_bias
+        )  # (Q, H)
+        second, second_bias, last, last_bias = (part.expand(graph.num_queries, *part.shape[1:]) for part in deeper)
+        return edge_mlp(
+            self._rows,
+            self._nodes @ source,
+            self._nodes @ target,
+            by_query,
+            second=second,
+            second_bias=second_bias,
+            last=last,
+            last_bias=last_bias,
+        )
+
+
+class Relaxed:
+    """A mask drawn by the concrete relaxation: σ((logit + log u − log(1 − u)) / temperature), u uniform.
+
+    The draws follow from (keys, query, edge), so they do not depend on how queries are batched.
+    """
+
+    def __init__(self, mask: PairScorer, graph: ComputationGraph, temperature: float, *, keys: tuple[int, int]) -> None:
+        self.parameters = mask.parameters
+        self._mask, self._temperature = mask, temperature
+        edges = graph.kept_edges
+        seed, epoch = keys
+        columns = [*graph.queries[edges.query].unbind(1), graph.edge[edges.index]]
+        draws = keyed_uniform(keys_of(seed, torch.full_like(edges.query, epoch), *columns), 1).squeeze(1)
+        self._noise = torch.logit(draws.double(), eps=1e-7)
+
+    def logits(self) -> Tensor:
+        """Return the drawn mask as logits: (E,)."""
+        logits = self._mask.logits()
+        return (logits + self._noise.to(logits.dtype)) / self._temperature

@@ -1,0 +1,66 @@
+"""Fitting an explainer that learns once from many queries, in the batches that explaining uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from powerlink.errors import SettingsError
+from powerlink.explainers.learned.pg_explainer import PGExplainer
+from powerlink.explainers.protocol import Explainer, Fitting
+from powerlink.explainers.weights import save_weights
+from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.models.subject import Subject, undisturbed
+from powerlink.pipeline import ExplainSettings, computation_graph
+from powerlink.run.batching import batches
+
+
+class GraphBatches:
+    """The computation graphs of many queries, a batch at a time, made anew on every walk: memory holds one batch."""
+
+    def __init__(self, subject: Subject, queries: Tensor, settings: ExplainSettings) -> None:
+        self._subject, self._settings = subject, settings
+        queries = queries[queries[:, 0] != queries[:, 2]]
+        self._runs = batches(subject.messages, queries, settings.hops or subject.model.num_layers)
+
+    def __iter__(self) -> Iterator[ComputationGraph]:
+        return (computation_graph(self._subject, run, self._settings) for run in self._runs)
+
+
+def fit_explainer(
+    subject: Subject,
+    queries: Tensor,
+    out: str | Path,
+    *,
+    kind: type[Any] = PGExplainer,
+    fitting: Fitting | None = None,
+    settings: ExplainSettings | None = None,
+    seed: int = 0,
+    told: Callable[[float], None] = lambda loss: None,
+) -> Explainer:
+    """Fit an explainer on queries (Q, 3), write what it learned to a file, and return it ready to explain.
+
+    `kind` is a class with a `fitting`; `told` hears every epoch's mean loss of a query.
+    """
+    settings = settings or ExplainSettings()
+    fitting = fitting or kind.fitting()
+    with undisturbed(subject.model):
+        tensors = fitting.fit(subject.model, GraphBatches(subject, queries, settings), seed, told)
+    origin = {"seed": seed, "queries": len(queries), **asdict(settings), **asdict(fitting)}  # type: ignore[arg-type]
+    save_weights(Path(out), kind.name, origin, tensors, subject)
+    fitted: Explainer = kind(weights=str(out))
+    return fitted
+
+
+def spread_over(facts: Tensor, limit: int | None) -> Tensor:
+    """Take at most `limit` facts (F, 3), evenly from beginning to end: files are often sorted by relation."""
+    if not len(facts):
+        raise SettingsError("there is no fact to fit on")
+    if limit is None or limit >= len(facts):
+        return facts
+    return facts[torch.linspace(0, len(facts) - 1, limit).long()]

@@ -1,0 +1,6 @@
+"""The contracts of the seams, for whoever writes a part of their own; no test framework is needed."""
+
+from powerlink.testing.explainer import broken_promises, check_explainer
+from powerlink.testing.small_world import small_subject
+
+__all__ = ["broken_promises", "check_explainer", "small_subject"]

@@ -1,0 +1,55 @@
+"""A small graph with everything that goes wrong in large ones, and models over it."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
+from powerlink.models.link_model import DecoderName, EncoderName, ModelSettings, build_model
+from powerlink.models.subject import Subject
+from powerlink.pipeline import ExplainSettings, computation_graph
+
+ENTITIES, RELATIONS, WIDTH = 14, 3, 8
+MODELS: tuple[tuple[EncoderName, DecoderName], ...] = (
+    ("rgcn", "transe"),
+    ("wgcn", "conve"),
+    ("compgcn", "distmult"),
+)
+# Entities 12 and 13 hang together and on nothing else; the first query comes twice; the second asks an inverse.
+QUERIES = ((0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8), (0, 1, 12))
+PRUNING = ExplainSettings(hub_limit=9, core=2)
+
+
+def small_subject(encoder: EncoderName = "compgcn", decoder: DecoderName = "distmult") -> Subject:
+    """Return an untrained model of two layers over 14 entities: a new one in every call, and always the same.
+
+    There are parallel facts, a self-loop, a hub, and two entities that nothing connects to the others.
+    """
+    rng = np.random.default_rng(0)
+    drawn = {(int(h), int(r), int(t)) for h, r, t in rng.integers((0, 0, 0), (12, RELATIONS, 12), (30, 3))}
+    facts = sorted(drawn | {(4, 0, 4), (0, 1, 5), (0, 2, 5), *((9, 0, other) for other in range(9)), (12, 0, 13)})
+    none = np.empty((0, 3), dtype=np.int64)
+    graph = KnowledgeGraph(
+        "small world",
+        Names("entity", tuple(f"e{i}" for i in range(ENTITIES))),
+        Names("relation", tuple(f"r{i}" for i in range(RELATIONS))),
+        np.array(facts, dtype=np.int64),
+        none,
+        none,
+    )
+    shape = ModelSettings(encoder=encoder, decoder=decoder, widths=(WIDTH,) * 3, blocks=2, filters=3, kernel=3)
+    model = build_model(shape, ENTITIES, RELATIONS, seed=1).eval()
+    return Subject.of(graph, model, name=shape.name)
+
+
+def graph_of(subject: Subject, queries: Tensor) -> ComputationGraph:
+    """Return what an explainer is handed: extracted, pruned, with the whole graph's encoding attached."""
+    return computation_graph(subject, queries, PRUNING)
+
+
+def queries_of_small_world() -> Tensor:
+    """Return the queries that explainers are tried on: (Q, 3)."""
+    return torch.tensor(QUERIES)
