@@ -91,7 +91,7 @@ def _investigate(
 ) -> Findings:
     """Run stages 3 to 6 on queries that can be searched."""
     model = subject.model
-    graph = _computation_graph(subject, queries, settings)
+    graph = computation_graph(subject, queries, settings)
     scores = explainer.score_edges(model, graph, seed)
     wish = {"count": settings.candidates, "min_length": settings.min_length, "max_length": settings.max_length}
     proposals = {explainer.name: propose(graph, scores.values, cost=settings.cost or explainer.cost, **wish)}
@@ -116,7 +116,7 @@ def _investigate(
     return Findings(graph, scores.values, scores.path_term, candidates, chosen, verdict, list(proposals))
 
 
-def _computation_graph(subject: Subject, queries: Tensor, settings: ExplainSettings) -> ComputationGraph:
+def computation_graph(subject: Subject, queries: Tensor, settings: ExplainSettings) -> ComputationGraph:
     """Extract and prune; a query whose only paths pruning would cut keeps its whole graph."""
     graph = extract(subject.messages, queries, settings.hops or subject.model.num_layers)
     lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
