@@ -153,13 +153,12 @@ def _edge_rows(file: Path, only: str | None = None) -> list[Row]:
     """Return the named edges of a file; with `only`, all must be of that relation."""
     columns = [column.to_pylist() for column in read_columns(file, EDGES)]
     rows = [
-        (f"{a}:{source}", relation, f"{b}:{target}") for a, source, relation, b, target in zip(*columns, strict=True)
+        (f"{source_type}:{source}", relation, f"{target_type}:{target}")
+        for source_type, source, relation, target_type, target in zip(*columns, strict=True)
     ]
-    for place, (_, relation, _) in enumerate(rows, start=1):
+    for place, (_, relation, _) in enumerate(rows):
         if only is not None and relation != only:
-            raise DataError(
-                f"{file}, edge {place}: its relation is {relation!r}; expected {only!r}, as the file's name"
-            )
+            raise DataError(f"{_line(file, place)}: the relation is {relation!r}; expected {only!r} by the file's name")
     return rows
 
 

@@ -33,6 +33,12 @@ class Agreement:
     def queries(self) -> int:
         return len(self.first_true)
 
+    def of(self, chosen: NDArray[np.bool_]) -> Agreement:
+        """Return the same of some of the queries; the time is shared out evenly."""
+        share = float(chosen.mean()) if self.queries else 0.0
+        auc = {reading: values[chosen] for reading, values in self.auc.items()}
+        return Agreement(auc, self.first_true[chosen], self.seconds * share)
+
     def mean_auc(self, reading: Reading) -> float:
         """Return the mean over the queries that have one; NaN where none has."""
         values = self.auc[reading][~np.isnan(self.auc[reading])]
