@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from powerlink.errors import DataError
 from powerlink.kg.catalog import load
@@ -76,6 +80,12 @@ def test_such_a_folder_is_read_wherever_a_graph_is_asked_for(tmp_path: Path) -> 
     graph = read_links(folder).graph
     assert load(str(folder)).fingerprint == read_graph(folder).fingerprint == graph.fingerprint
     assert load(folder).notes == graph.notes
+
+
+def test_a_train_file_makes_it_a_plain_folder(tmp_path: Path) -> None:
+    folder = write_example(tmp_path / "shop")
+    (folder / "train.tsv").write_text("a\tr\tb\n")
+    assert read_graph(folder).relations.ids == ("r",)
 
 
 def test_gzip_and_headers_change_nothing(tmp_path: Path) -> None:
@@ -172,6 +182,27 @@ def test_missing_and_contradictory_files_are_told(tmp_path: Path) -> None:
     (again / "nodes.csv").write_text("type,id\n")
     with pytest.raises(DataError, match=r"holds nodes\.tsv and nodes\.csv; expected one file of nodes"):
         read_links(again)
+
+
+@given(content=st.binary(max_size=100), name=st.sampled_from(sorted(FILES)))
+def test_arbitrary_bytes_give_links_or_a_data_error(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, name: str
+) -> None:
+    folder = write_example(tmp_path_factory.mktemp("fuzz"))
+    (folder / name).write_bytes(content)
+    with contextlib.suppress(DataError):  # any other exception fails the test
+        read_links(folder)
+
+
+@given(
+    st.recursive(st.one_of(st.none(), st.integers(), st.sampled_from(["user", "a", "buys"])), st.lists, max_leaves=8)
+)
+def test_labels_of_any_shape_give_links_or_a_data_error(
+    tmp_path_factory: pytest.TempPathFactory, shape: object
+) -> None:
+    label = json.dumps({"source": ["user", "a"], "target": ["item", "2"], "paths": shape})
+    with contextlib.suppress(DataError):
+        read_links(write_example(tmp_path_factory.mktemp("shape"), path_labels_jsonl=label))
 
 
 @needs_user_item_attr

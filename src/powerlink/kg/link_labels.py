@@ -55,7 +55,7 @@ def _labels(
                 named = [[_step(*step) for step in path] for path in steps]
                 if not named or not all(named):
                     raise ValueError
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 shape = f'{{"source": {_NODE}, "target": {_NODE}, "{kind}": {_SHAPES[kind]}}}'
                 raise DataError(f"{where} is no label of a link; expected {shape}") from None
             try:

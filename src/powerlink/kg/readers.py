@@ -31,7 +31,8 @@ def read_graph(path: Path, *, name: str | None = None, seed: int = 0) -> Knowled
         if is_stored_graph(path):
             return load_graph(path)
         name = name or path.resolve().name
-        return read_links(path, name=name).graph if is_typed_folder(path) else _read_folder(path, name)
+        is_typed = _file_named(path, _STEMS["train"]) is None and is_typed_folder(path)
+        return read_links(path, name=name).graph if is_typed else _read_folder(path, name)
     if not os.path.exists(path):
         raise DataError(_no_such(path))
     return _read_file(path, name or path.name.split(".")[0], seed)
