@@ -15,6 +15,7 @@ from powerlink.kg.rdf import RDF_FORMATS, local_names, read_rdf
 from powerlink.kg.splitting import split_facts
 from powerlink.kg.storage import is_stored_graph, load_graph
 from powerlink.kg.tables import TABLE_FORMATS, file_format, read_columns
+from powerlink.kg.typed_folder import is_typed_folder, read_links
 
 _STEMS: dict[Split, tuple[str, ...]] = {
     "train": ("train",),
@@ -24,10 +25,14 @@ _STEMS: dict[Split, tuple[str, ...]] = {
 
 
 def read_graph(path: Path, *, name: str | None = None, seed: int = 0) -> KnowledgeGraph:
-    """Read a folder with train, valid and test files, or one file of facts, split 80/10/10 by `seed`."""
+    """Read a folder with train, valid and test files, one of typed nodes and edges, or a file, split by `seed`."""
     path = Path(path)
     if os.path.isdir(path):  # unlike Path.is_dir, False also for a name too long to exist
-        return load_graph(path) if is_stored_graph(path) else _read_folder(path, name or path.resolve().name)
+        if is_stored_graph(path):
+            return load_graph(path)
+        name = name or path.resolve().name
+        is_typed = _file_named(path, _STEMS["train"]) is None and is_typed_folder(path)
+        return read_links(path, name=name).graph if is_typed else _read_folder(path, name)
     if not os.path.exists(path):
         raise DataError(_no_such(path))
     return _read_file(path, name or path.name.split(".")[0], seed)

@@ -1,0 +1,218 @@
+"""Read a folder of typed nodes and edges in which the links to be predicted may come with what explains them.
+
+| file | what it holds |
+|---|---|
+| `nodes` | type, id |
+| `edges` | source type, source, relation, target type, target: all facts and all links |
+| `R_train`, `R_valid`, `R_test` | the links of relation R, the predicted one; the same five columns |
+| `R_train_negatives` … | pairs that are no links; the same five columns |
+| `edge_labels.jsonl` | for each link, the edges that explain it |
+| `path_labels.jsonl` | for each link, the paths that explain it |
+
+Tables are `.tsv`, `.txt`, `.csv` or `.parquet`, labels are JSON Lines; all plain or `.gz`. Nodes, edges and `R_train`
+must be there. A node is called `type:id`, and nodes keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from powerlink.errors import DataError, closest_names
+from powerlink.kg.explained_links import ExplainedLinks, Triple
+from powerlink.kg.knowledge_graph import SPLITS, Names, Split, Triples
+from powerlink.kg.layout import Layout
+from powerlink.kg.link_labels import read_truth
+from powerlink.kg.tables import TABLE_FORMATS, file_format, read_columns
+
+_EDGE = ("source type", "source", "relation", "target type", "target")
+_EDGE_HEADERS = (_EDGE, ("src_type", "src", "relation", "dst_type", "dst"))
+NODES = Layout(columns=("type", "id"), headers=(("type", "id"),), more_columns=False, required=2)
+EDGES = Layout(columns=_EDGE, headers=_EDGE_HEADERS, more_columns=False, required=5)
+
+Row = tuple[str, str, str]  # the names of source, relation and target
+
+
+@dataclass(frozen=True)
+class TypedNames:
+    """The names of a typed folder as indices; a reversed relation is the inverse of the one it reverses."""
+
+    node_file: str
+    node: dict[str, int]
+    relation: dict[str, int]  # a reversed relation has the index of an inverse
+
+    def triple(self, row: Row) -> Triple:
+        """Return the indices of a named edge, or say in a sentence what is not there."""
+        source, relation, target = row
+        for name in (source, target):
+            if name not in self.node:
+                raise DataError(f"there is no node {name} in {self.node_file}{_hint(name, self.node)}")
+        if relation not in self.relation:
+            raise DataError(f"there is no relation {relation!r} among the edges{_hint(relation, self.relation)}")
+        return self.node[source], self.relation[relation], self.node[target]
+
+    def triples(self, file: Path, rows: Sequence[Row]) -> Triples:
+        """Return the indices of a file's edges, (n, 3)."""
+        found = np.empty((len(rows), 3), dtype=np.int64)
+        for place, row in enumerate(rows):
+            try:
+                found[place] = self.triple(row)
+            except DataError as error:
+                raise DataError(f"{_line(file, place)}: {error}") from None
+        return found
+
+
+def is_typed_folder(folder: Path) -> bool:
+    """Say whether a folder holds tables of typed nodes and edges."""
+    return bool(_table(folder, "nodes") and _table(folder, "edges"))
+
+
+def read_links(folder: Path, *, name: str | None = None) -> ExplainedLinks:
+    """Read a folder of this layout; a relation that is another's exact reverse is read as its inverse."""
+    folder = Path(folder)
+    edge_file = _needed(folder, "edges")
+    rows = _edge_rows(edge_file)
+    predicted = _predicted(folder, rows)
+    reverse = _reverses(rows, predicted)
+    relations = tuple(sorted({relation for _, relation, _ in rows} - reverse.keys()))
+    index = {relation: i for i, relation in enumerate(relations)}
+    index |= {there: index[here] + len(relations) for there, here in reverse.items()}
+    types, names = _nodes(_needed(folder, "nodes"), index)
+
+    stored = names.triples(edge_file, rows)
+    stored = stored[np.sort(np.unique(stored, axis=0, return_index=True)[1])]
+    links = stored[stored[:, 1] == index[predicted]]
+    facts = stored[(stored[:, 1] != index[predicted]) & (stored[:, 1] < len(relations))]
+    known = set(map(tuple, stored.tolist()))
+
+    def find_edge(row: Row) -> Triple:
+        edge = names.triple(row)
+        if edge not in known:
+            raise DataError(f"there is no edge from {row[0]} by {row[1]} to {row[2]} in {edge_file.name}")
+        return edge
+
+    return ExplainedLinks(
+        name=name or folder.resolve().name,
+        entities=Names("entity", tuple(names.node)),
+        relations=Names("relation", relations),
+        node_types=types,
+        relation=index[predicted],
+        facts=facts,
+        links=links,
+        splits=_splits(folder, predicted, names, links),
+        negatives={split: _negatives(folder, predicted, split, names) for split in SPLITS},
+        truth=read_truth(folder, find_edge, predicted),
+        notes=tuple(
+            f"{edge_file.name}: {there} is the exact reverse of {here}, and is read as its inverse"
+            for there, here in reverse.items()
+        ),
+    )
+
+
+def _table(folder: Path, stem: str) -> Path | None:
+    """Return the one table in the folder with this stem, or None."""
+    found = [file for kind in TABLE_FORMATS for gz in ("", ".gz") if (file := folder / f"{stem}{kind}{gz}").is_file()]
+    if len(found) > 1:
+        listed = " and ".join(file.name for file in found)
+        raise DataError(f"{folder} holds {listed}; expected one file of {stem}, so remove the other")
+    return found[0] if found else None
+
+
+def _needed(folder: Path, stem: str) -> Path:
+    file = _table(folder, stem)
+    if file is None:
+        raise DataError(f"{folder} has no {stem} file: expected {stem}.tsv (or .txt, .csv, .parquet, .gz)")
+    return file
+
+
+def _line(file: Path, place: int) -> str:
+    """Name the line that the row `place` of a table stands in, where rows are lines."""
+    return f"{file}, {'line' if file_format(file) in ('.tsv', '.txt') else 'row'} {place + 1}"
+
+
+def _hint(name: str, known: dict[str, int]) -> str:
+    close = closest_names(name, known)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def _nodes(file: Path, relation: dict[str, int]) -> tuple[tuple[str, ...], TypedNames]:
+    """Return every node's type, and the index of every name."""
+    types, ids = (column.to_pylist() for column in read_columns(file, NODES))
+    node: dict[str, int] = {}
+    for place, (kind, number) in enumerate(zip(types, ids, strict=True)):
+        if node.setdefault(f"{kind}:{number}", place) != place:
+            raise DataError(f"{_line(file, place)}: {kind} {number} is there twice; expected each node once")
+    return tuple(types), TypedNames(file.name, node, relation)
+
+
+def _edge_rows(file: Path, only: str | None = None) -> list[Row]:
+    """Return the named edges of a file; with `only`, all must be of that relation."""
+    columns = [column.to_pylist() for column in read_columns(file, EDGES)]
+    rows = [
+        (f"{source_type}:{source}", relation, f"{target_type}:{target}")
+        for source_type, source, relation, target_type, target in zip(*columns, strict=True)
+    ]
+    for place, (_, relation, _) in enumerate(rows):
+        if only is not None and relation != only:
+            raise DataError(f"{_line(file, place)}: the relation is {relation!r}; expected {only!r} by the file's name")
+    return rows
+
+
+def _predicted(folder: Path, rows: Sequence[Row]) -> str:
+    """Return the relation that has a file of training links."""
+    relations = dict.fromkeys(relation for _, relation, _ in rows)
+    found = [relation for relation in relations if _table(folder, f"{relation}_train")]
+    if len(found) != 1:
+        listed = ", ".join(relations)
+        what = f"has training links of {' and '.join(found)}" if found else "has no file of training links"
+        raise DataError(f"{folder} {what}; expected R_train.tsv (or .gz, …) for one relation R of its edges ({listed})")
+    return found[0]
+
+
+def _reverses(rows: Sequence[Row], predicted: str) -> dict[str, str]:
+    """Find the relations that say of every pair what an earlier one says of it the other way round."""
+    pairs: dict[str, set[tuple[str, str]]] = {}
+    for source, relation, target in rows:
+        pairs.setdefault(relation, set()).add((source, target))
+    found: dict[str, str] = {}
+    for there, mine in pairs.items():
+        turned = {(target, source) for source, target in mine}
+        for here, theirs in pairs.items():
+            if here == there:
+                break  # only earlier relations are looked at, so one of two reverses always stays
+            if here not in found and predicted not in (here, there) and theirs == turned:
+                found[there] = here
+                break
+    return found
+
+
+def _splits(folder: Path, predicted: str, names: TypedNames, links: Triples) -> dict[Split, NDArray[np.int64]]:
+    """Return the rows of `links` in each split; a link is in one split only."""
+    splits = {split: _split(folder, predicted, split, names, links) for split in SPLITS}
+    again = np.flatnonzero(np.bincount(np.concatenate(list(splits.values())), minlength=len(links)) > 1)
+    if len(again):
+        source, target = (list(names.node)[node] for node in links[again[0], [0, 2]])
+        raise DataError(f"{folder} has the link from {source} to {target} in two splits; expected it in one")
+    return splits
+
+
+def _split(folder: Path, predicted: str, split: Split, names: TypedNames, links: Triples) -> NDArray[np.int64]:
+    """Return the rows of `links` that a split's file lists, in its order."""
+    file = _table(folder, f"{predicted}_{split}")
+    if file is None:
+        return np.empty(0, dtype=np.int64)
+    place = {tuple(link): row for row, link in enumerate(links.tolist())}
+    listed = names.triples(file, _edge_rows(file, predicted)).tolist()
+    for number, link in enumerate(listed):
+        if tuple(link) not in place:
+            raise DataError(f"{_line(file, number)}: the link is not in the file of edges; expected it there, too")
+    return np.array(list(dict.fromkeys(place[tuple(link)] for link in listed)), dtype=np.int64)
+
+
+def _negatives(folder: Path, predicted: str, split: Split, names: TypedNames) -> Triples:
+    file = _table(folder, f"{predicted}_{split}_negatives")
+    return names.triples(file, _edge_rows(file, predicted)) if file else np.empty((0, 3), dtype=np.int64)
