@@ -10,7 +10,7 @@ demo: $(READY)
 	$(BIN)/powerlink demo
 
 test: lint types $(READY)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -26,6 +26,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/explain.py
+	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/known_reasoning.py
 	$(BIN)/python benchmarks/faithfulness.py
 

@@ -7,7 +7,10 @@ import torch
 
 import powerlink
 from powerlink.explainers.catalog import EXPLAINERS
+from powerlink.models import recorded_step
 from powerlink.models.link_model import DECODERS, ENCODERS, ModelSettings, build_model
+from powerlink.models.training import Trainer
+from powerlink.run.train_folder import FolderTraining
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -49,3 +52,55 @@ def test_training_runs_on_a_gpu(tmp_path):
     settings = powerlink.TrainingSettings(epochs=4, evaluate_every=2)
     subject = powerlink.train(graph, tmp_path, training=settings, device="cuda")
     assert powerlink.rank(subject).mrr > 0.01
+
+
+@needs_cuda
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_a_recorded_step_does_what_a_step_does(encoder, decoder):
+    """Same weights after an epoch, whether the steps were replayed or run; dropout draws the same numbers."""
+    graph = powerlink.load_graph("atlas")
+    settings = powerlink.TrainingSettings(epochs=2, batch_size=64, schedule="one-cycle")
+    losses, weights = [], []
+    for real_runs in (3, 10_000):  # 10,000: never recorded
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(recorded_step, "RUNS_BEFORE_RECORDING", real_runs)
+            shape = ModelSettings(encoder=encoder, decoder=decoder, widths=(40, 40))
+            trainer = Trainer(build_model(shape, graph.num_entities, graph.num_relations), graph, settings, "cuda")
+            losses.append([report.loss for report in trainer.run()])
+            weights.append(torch.cat([p.detach().flatten() for p in trainer.model.parameters()]))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    torch.testing.assert_close(
+        weights[0], weights[1], rtol=0.02, atol=0.02
+    )  # Adam doubles the last bit of an atomic sum
+
+
+@needs_cuda
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_a_gpu_trains_as_a_cpu_does(encoder, decoder):
+    graph = powerlink.load_graph("atlas")
+    settings = powerlink.TrainingSettings(epochs=2, batch_size=64)
+    still = {"output_dropout": 0.0, "layer_dropout": 0.0, "input_dropout": 0.0, "feature_dropout": 0.0}
+    shape = ModelSettings(encoder=encoder, decoder=decoder, widths=(40, 40), hidden_dropout=0.0, **still)
+    losses = []
+    for device in ("cpu", "cuda"):
+        trainer = Trainer(build_model(shape, graph.num_entities, graph.num_relations), graph, settings, device)
+        losses.append([report.loss for report in trainer.run()])
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+
+
+@needs_cuda
+def test_a_training_on_a_gpu_goes_on_after_a_stop_to_the_same_result(tmp_path):
+    graph = powerlink.load_graph("atlas")
+    settings = powerlink.TrainingSettings(epochs=6, batch_size=64, evaluate_every=2, schedule="one-cycle")
+    whole = FolderTraining(tmp_path / "whole", graph, ModelSettings(widths=(40, 40)), settings, "cuda")
+    reports = list(whole.run())
+    for report in FolderTraining(tmp_path / "cut", graph, ModelSettings(widths=(40, 40)), settings, "cuda").run():
+        if report.epoch == 3:
+            break
+    again = FolderTraining(tmp_path / "cut", graph, ModelSettings(widths=(40, 40)), settings, "cuda")
+    assert again.resumed_at == 2
+    rest = list(again.run())
+    assert [r.loss for r in rest] == pytest.approx([r.loss for r in reports[2:]], rel=0.01)
+    assert again.accuracy["test"]["mrr"] == pytest.approx(whole.accuracy["test"]["mrr"], abs=0.02)
