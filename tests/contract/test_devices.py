@@ -72,7 +72,7 @@ def test_a_recorded_step_does_what_a_step_does(encoder, decoder):
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
     torch.testing.assert_close(
         weights[0], weights[1], rtol=0.02, atol=0.02
-    )  # Adam doubles the last bit of an atomic sum
+    )
 
 
 @needs_cuda
