@@ -70,9 +70,7 @@ def test_a_recorded_step_does_what_a_step_does(encoder, decoder):
             losses.append([report.loss for report in trainer.run()])
             weights.append(torch.cat([p.detach().flatten() for p in trainer.model.parameters()]))
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
-    torch.testing.assert_close(
-        weights[0], weights[1], rtol=0.02, atol=0.02
-    )
+    torch.testing.assert_close(weights[0], weights[1], rtol=0.02, atol=0.02)
 
 
 @needs_cuda

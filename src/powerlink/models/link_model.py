@@ -74,6 +74,7 @@ class EncoderDecoder(nn.Module):
         # that nearly everything is wrong, and bend its vectors for it.
         bias = torch.full((num_entities,), -math.log(num_entities))
         self.bias = nn.Parameter(bias) if self.decoder.uses_bias else None
+        self.encoder.scale_output(self.decoder.first_scale(settings.widths[-1], num_entities))
         self.output_dropout = nn.Dropout(settings.output_dropout)
 
     @property

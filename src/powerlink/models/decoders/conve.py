@@ -42,6 +42,10 @@ class ConvE(DistMult):
             nn.Linear(features, width), nn.Dropout(hidden_dropout), nn.BatchNorm1d(width), nn.ReLU()
         )
 
+    def first_scale(self, width: int, num_entities: int) -> float:
+        """Return how large an untrained encoder's vectors should be."""
+        return 0.1  # queries come normalised: logits of tails as large would scatter widely
+
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
         """Return what is matched with tails: (n, d)."""
         count, (rows, columns) = head.size(0), self.image

@@ -10,6 +10,10 @@ class DistMult(nn.Module):
 
     uses_bias = True
 
+    def first_scale(self, width: int, num_entities: int) -> float:
+        """Return how large an untrained encoder's vectors should be: small relations keep logits small as it is."""
+        return 1.0
+
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
         """Return what is matched with tails: (n, d)."""
         return head * relation

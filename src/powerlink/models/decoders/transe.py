@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor, nn
 
 from powerlink.kernels.l1_distance import l1_distance
@@ -15,6 +17,11 @@ class TransE(nn.Module):
     def __init__(self, margin: float = 9.0) -> None:
         super().__init__()
         self.margin = margin
+
+    def first_scale(self, width: int, num_entities: int) -> float:
+        """Return how large an untrained encoder's vectors should be: two of them as far apart as is right once in N."""
+        apart = 2 / math.sqrt(math.pi)  # mean difference of two normal numbers of size 1
+        return min(1.0, (self.margin + math.log(num_entities)) / (apart * width))
 
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
         """Return where the tail should lie: (n, d)."""

@@ -92,6 +92,12 @@ class CompGCN(nn.Module):
             CompGCNLayer(a, b, num_relations, composition, dropout, bias) for a, b in pairwise(widths)
         )
 
+    def scale_output(self, scale: float) -> None:
+        """Set how large the vectors of the untrained encoder are."""
+        last = self.layers[-1]
+        assert isinstance(last, CompGCNLayer)
+        nn.init.constant_(last.norm.weight, scale)
+
     def forward(self, graph: Edges, edge_weight: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the nodes' vectors (n, d) and the relations' (2R, d)."""
         nodes, relations = graph.rows_of(self.entity), self.relation

@@ -49,6 +49,9 @@ class RGCN(nn.Module):
         nn.init.xavier_normal_(self.relation)
         self.layers = nn.ModuleList(RGCNLayer(a, b, num_relations, blocks, dropout) for a, b in pairwise(widths))
 
+    def scale_output(self, scale: float) -> None:
+        """Leave the vectors as they are: without a norm they begin small, and that suits every decoder."""
+
     def forward(self, graph: Edges, edge_weight: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the nodes' vectors (n, d) and the relations' (2R, d)."""
         nodes = graph.rows_of(self.entity)

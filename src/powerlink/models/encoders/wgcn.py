@@ -48,6 +48,12 @@ class WGCN(nn.Module):
         self.layers = nn.ModuleList(WGCNLayer(a, b, num_relations, self_loop) for a, b in pairwise(widths))
         self.dropout = nn.Dropout(dropout)
 
+    def scale_output(self, scale: float) -> None:
+        """Set how large the vectors of the untrained encoder are."""
+        last = self.layers[-1]
+        assert isinstance(last, WGCNLayer)
+        nn.init.constant_(last.norm.weight, scale)
+
     def forward(self, graph: Edges, edge_weight: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the nodes' vectors (n, d) and the relations' (2R, d)."""
         nodes = graph.rows_of(self.entity)
