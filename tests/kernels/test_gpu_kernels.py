@@ -156,3 +156,37 @@ def test_tiles_carry_the_same_messages_and_slopes_as_relation_by_relation():
     other = torch.autograd.grad((plain * given_back).sum(), (nodes, blocks))
     for mine, theirs in zip(one, other, strict=True):
         torch.testing.assert_close(mine, theirs)
+
+
+def relative_error(mine, reference):
+    return ((mine.double() - reference).norm() / reference.norm()).item()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: too large for the interpreter")
+def test_at_the_size_of_fb15k_237_float32_errs_by_less_than_a_thousandth():
+    entities, relations, edges, width = 14_541, 474, 544_230, 100
+    generator = torch.Generator().manual_seed(0)
+    # a power law, as in the data: hubs of thousands of edges
+    ends = (entities * torch.rand(2, edges, generator=generator) ** 3).long().to(DEVICE)
+    kinds = torch.randint(0, relations, (edges,), generator=generator).to(DEVICE)
+    incidence = Incidence.of(ends[0], ends[1], entities, entities, kinds, relations)
+    inputs = [drawn(*shape, seed=len(shape), dtype=torch.float32) for shape in ((entities, width), (relations, width))]
+    inputs = [tensor.requires_grad_() for tensor in (*inputs, drawn(edges, dtype=torch.float32))]
+    exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    given_back = drawn(entities, width, seed=9, dtype=torch.float32)
+    fast = FusedSum.apply(inputs[0], inputs[1], inputs[2], incidence)
+    slow = message_sum_reference(exact[0], exact[2], incidence, exact[1])
+    assert relative_error(fast, slow.detach()) < 1e-3
+    mine = torch.autograd.grad(fast, inputs, given_back)
+    for slope, reference in zip(mine, torch.autograd.grad(slow, exact, given_back.double()), strict=True):
+        assert relative_error(slope, reference) < 1e-3
+    one, other = drawn(256, width, seed=5, dtype=torch.float32), inputs[0].detach()
+    points, there = one.requires_grad_(), other.requires_grad_()
+    distance = FusedDistance.apply(points, there)
+    given_back = drawn(256, entities, seed=6, dtype=torch.float32)
+    theirs = [tensor.detach().double().requires_grad_() for tensor in (points, there)]
+    expected = torch.cdist(*theirs, p=1.0)
+    assert relative_error(distance, expected.detach()) < 1e-3
+    mine = torch.autograd.grad(distance, (points, there), given_back)
+    for slope, reference in zip(mine, torch.autograd.grad(expected, theirs, given_back.double()), strict=True):
+        assert relative_error(slope, reference) < 1e-3

@@ -1,6 +1,6 @@
 """The paper's eighteen models: nine pairs of encoder and decoder on two datasets, as settings with a name.
 
-Shapes and dropouts are the paper's, but for WGCN's self-loop and ConvE's input dropout where the model is better for it.
+Shapes and dropouts are the paper's, but for WGCN's self-loop and ConvE's input dropout where that makes a better model.
 Training is ours: larger batches, a one-cycle schedule and fewer epochs. What that reaches is measured by
 benchmarks/train_models.py.
 """
