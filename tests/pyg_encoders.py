@@ -112,7 +112,7 @@ class Reasoner(nn.Module):
         return x
 
     def decode(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        return 60 * (head[:, : self.codes] * tail[:, self.codes : 2 * self.codes]).sum(1) - 3
+        return 60 * (head[:, : self.codes] * tail[:, self.codes : 2 * self.codes]).sum(1) - 0.5
 
 
 def _layer(name: str, width: int, types: int, hop: int, source: slice, target: slice) -> MessagePassing:

@@ -15,6 +15,7 @@ PROMISES = {  # script → what it prints, and what it leaves behind
     "quickstart": (["Kenya ─in_continent→ Africa", "path 1"], ["model/model.json", "report.html"]),
     "own_model": (["without Ben the score falls by 1.0", "without Cleo the score falls by 1.0"], []),
     "pyg_model": (["Encoder-DistMult MRR", "path 1"], []),
+    "pyg_explainer": (["Kenya →", "fid+ and fid−"], []),
     "own_explainer": (["rare-relations", "gradient", "random"], []),
     "many_queries": (["10 queries", "HΔR:1", "F+"], ["explanations.jsonl", "report.html", "figure.png"]),
 }

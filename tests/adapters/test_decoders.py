@@ -45,7 +45,7 @@ def test_all_tails_at_once_are_each_tail(kind, inverse_rows):
     )
     rows = encoder.rel_emb.weight[: 2 * R if inverse_rows else R, : WIDTH // 2 if kind is RotatE else WIDTH]
     model = from_pyg(encoder, decoder, GRAPH, nodes="node_emb", relations=rows).model.eval()
-    embeddings = model.encode(model._whole)
+    embeddings = model.encode(model.runner.whole)
     head, relation = torch.tensor([0, 3, 3, 7]), torch.tensor([0, 1, 2, 3])
     found = score_tails(model, embeddings, head, relation)
     for i in range(4):

@@ -16,6 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from powerlink.errors import MismatchError
 from powerlink.graphs.edges import Edges, expand_rows, find_sorted
 from powerlink.graphs.message_graph import MessageGraph
 
@@ -28,69 +29,64 @@ class Given:
 
     entity: Tensor  # (nodes,) the graph's, then sources of absent edges
     edge_index: Tensor  # (2, edges)
-    edge_type: Tensor  # (edges,)
-    own: Tensor  # (edges of the graph that are passed,) their place in the graph
+    edge: Tensor  # (edges,) of the whole graph
+    own: Tensor  # (edges of the graph that carry messages,) their place in the graph
     absent: int  # nodes behind the graph's
-
-
-@dataclass(frozen=True, eq=False)
-class Absent:
-    """The edges of the whole graph that a graph lacks, with their sources as nodes behind the graph's own."""
-
-    entity: Tensor  # (G,) distinct sources
-    source: Tensor  # (A,) node: num_nodes + place in `entity`
-    target: Tensor  # (A,) node
-    relation: Tensor  # (A,)
 
 
 def edges_given(
     whole: MessageGraph,
     graph: Edges,
     edge_weight: Tensor | None,
-    edge_types: Tensor,
+    carries: Tensor,
     levels: int,
     normaliser: Normaliser,
 ) -> Given:
     """Choose the edges to pass: all that carry something, and, for a fixed normaliser, those that are absent.
 
-    `edge_types` (2R,): what the layers call each relation; −1 for those that carry no message.
+    `carries` (edges of the whole graph,) bool: a message runs along this edge. Normalisers of nodes at level `levels`
+    or more do not matter: those are only read from.
     """
-    passed = edge_types >= 0
-    carries = passed[graph.relation]
+    edge = find_edges(whole, graph)
+    there = carries[edge]
     if edge_weight is not None:
-        carries = carries & (edge_weight != 0)
-    own = carries.nonzero().squeeze(1)
-    columns = graph.source[own], graph.target[own], graph.relation[own], graph.entity
-    count = 0
-    if normaliser == "fixed":
-        absent = absent_edges(whole, passed, graph, own, levels)
-        count = absent.entity.numel()
-        behind = absent.source, absent.target, absent.relation, absent.entity
-        columns = tuple(torch.cat(pair) for pair in zip(columns, behind, strict=True))  # type: ignore[assignment]
-    source, target, relation, entity = columns
-    return Given(entity, torch.stack([source, target]), edge_types[relation], own, count)
+        there = there & (edge_weight != 0)
+    own = there.nonzero().squeeze(1)
+    source, target, edge, entity = graph.source[own], graph.target[own], edge[own], graph.entity
+    if normaliser == "recomputed":
+        return Given(entity, torch.stack([source, target]), edge, own, 0)
+    to, lacking = _absent_edges(whole, carries, graph, target * whole.num_edges + edge, levels)
+    sources, place = whole.source[lacking].unique(return_inverse=True)
+    return Given(
+        torch.cat([entity, sources]),
+        torch.stack([torch.cat([source, graph.num_nodes + place]), torch.cat([target, to])]),
+        torch.cat([edge, lacking]),
+        own,
+        sources.numel(),
+    )
 
 
-def absent_edges(whole: MessageGraph, passed: Tensor, graph: Edges, present: Tensor, levels: int) -> Absent:
-    """Find what a graph with only the edges `present` (index) lacks into every node whose incoming edges matter.
+def _absent_edges(
+    whole: MessageGraph, carries: Tensor, graph: Edges, present: Tensor, levels: int
+) -> tuple[Tensor, Tensor]:
+    """Find what a graph lacks into every node whose normalisers matter: return (node, edge of the whole graph).
 
-    `passed` (2R,) bool: the relations that carry messages. A node at level `levels` or more is only read from.
+    `present` (n,): keys node · E + edge of what is there.
     """
-    relations, size = 2 * whole.num_relations, whole.num_nodes
     nodes = torch.arange(graph.num_nodes, device=graph.device)
     if graph.level is not None:
         nodes = nodes[graph.level < levels]
     owner, edge = expand_rows(whole.row, graph.entity[nodes])
-    target = nodes[owner]
-    used = passed[whole.relation[edge]]
-    target, edge = target[used], edge[used]
+    lacking = carries[edge] & ~find_sorted(present.unique(), nodes[owner] * whole.num_edges + edge)[1]
+    return nodes[owner[lacking]], edge[lacking]
 
+
+def find_edges(whole: MessageGraph, graph: Edges) -> Tensor:
+    """Find the edge of the whole graph behind each edge of a part of it: (num_edges,)."""
+    relations, size = 2 * whole.num_relations, whole.num_nodes
     keys = (whole.target * size + whole.source) * relations + whole.relation  # ascending: the graph is sorted so
-    source_entity, target_entity = graph.entity[graph.source[present]], graph.entity[graph.target[present]]
-    wanted = (target_entity * size + source_entity) * relations + graph.relation[present]
-    place, known = find_sorted(keys, wanted)
-    here = (graph.target[present] * whole.num_edges + place)[known].unique()
-    lacking = ~find_sorted(here, target * whole.num_edges + edge)[1]
-    target, edge = target[lacking], edge[lacking]
-    entity, node = whole.source[edge].unique(return_inverse=True)
-    return Absent(entity, graph.num_nodes + node, target, whole.relation[edge])
+    ends = graph.entity[graph.target] * size + graph.entity[graph.source]
+    edge, found = find_sorted(keys, ends * relations + graph.relation)
+    if not bool(found.all()):
+        raise MismatchError("the graph has edges that are not in the graph the model was adapted to")
+    return edge

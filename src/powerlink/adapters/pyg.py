@@ -14,7 +14,7 @@ from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 from powerlink.adapters import decoders
 from powerlink.adapters.normaliser import Normaliser
 from powerlink.adapters.pyg_model import Call, Decoder, PyGModel
-from powerlink.adapters.weighted_layers import layers_of
+from powerlink.adapters.weighted_layers import check_flow, layers_of
 from powerlink.adapters.wiring import Inverse, wire
 from powerlink.errors import MismatchError, ModelError, SettingsError, UnknownNameError
 from powerlink.graphs.computation_graph import ComputationGraph, extract
@@ -75,11 +75,12 @@ def from_pyg(
         normaliser=normaliser,
     )
     with undisturbed(model):
-        depth = num_layers or len(model.whole_pass().inputs)
-        model.reach(depth, depth)
-        _settle_relations(model, wiring.edge_types, ask_heads)
+        vectors, kinds = model.runner.observe(model.run_once)
+        model.num_layers = num_layers or len(model.runner.inputs)
+        model.runner.reach(model.num_layers)
+        _settle_relations(model, kinds.size(0), wiring.edge_types, ask_heads)
         _check_messages(model, whole)
-        _settle_reach(model, whole, may_grow=num_layers is None)
+        _settle_reach(model, vectors, may_grow=num_layers is None)
         label = name or f"{type(encoder).__name__}-{decoder if isinstance(decoder, str) else type(decoder).__name__}"
         return Subject.of(wiring.graph, model, device, name=label, hash=_hash(model))
 
@@ -160,6 +161,7 @@ def _check_layers(encoder: nn.Module, edge_types: Tensor, inverse: Any, normalis
             f"{type(encoder).__name__} has no MessagePassing layer, so there are no messages to weigh: write encode "
             "and score yourself (docs/how-to/explain-your-own-model.md)"
         )
+    check_flow(encoder)
     types = int(edge_types.max()) + 1 if edge_types.numel() else 0
     for name, layer in layers.items():
         known = getattr(layer, "num_relations", None)
@@ -176,10 +178,9 @@ def _check_layers(encoder: nn.Module, edge_types: Tensor, inverse: Any, normalis
             )
 
 
-def _settle_relations(model: PyGModel, edge_types: Tensor, ask_heads: AskHeads) -> None:
+def _settle_relations(model: PyGModel, rows: int, edge_types: Tensor, ask_heads: AskHeads) -> None:
     """Settle which vector each relation has, and whether inverses have one of their own."""
     count = edge_types.numel() // 2
-    rows = model.whole_pass().relations.size(0)
     types = int(edge_types.max()) + 1
     if rows != count and rows < types:
         raise MismatchError(
@@ -211,31 +212,32 @@ def _check_messages(model: PyGModel, whole: MessageGraph) -> None:
         raise ModelError("the score has no gradient by the vectors: the decoder detaches them, or runs under no_grad")
 
 
-def _settle_reach(model: PyGModel, whole: MessageGraph, *, may_grow: bool) -> None:
+def _settle_reach(model: PyGModel, rows: Tensor, *, may_grow: bool) -> None:
     """Find how far around an entity one must look to get the vector it has in the whole graph.
 
     A layer that divides by the degree of a message's source, too, looks at edges one hop further than it passes
     messages: with a fixed normaliser those are put back as absent ones, else they count as one more hop.
     """
     depth = model.num_layers
-    if _is_local(model, whole):
+    if _is_local(model, rows):
         return
-    if model.normaliser == "fixed":
-        model.reach(depth, depth + 1)
+    if model.runner.normaliser == "fixed":
+        model.runner.reach(depth + 1)
     elif may_grow:
-        model.reach(depth + 1, depth + 1)
-    if not _is_local(model, whole):
+        model.num_layers = depth + 1
+    if not _is_local(model, rows):
         raise ModelError(
             f"within num_layers = {depth} hops of an entity its vector is another than on the whole graph: messages "
             "travel further (say num_layers=…), dropout is left on, or something is normalised over all nodes"
         )
 
 
-def _is_local(model: PyGModel, whole: MessageGraph) -> bool:
-    part = _part(model, whole)
+def _is_local(model: PyGModel, rows: Tensor) -> bool:
+    """Tell whether some entities get the vectors they have in the whole graph, rows (N, d)."""
+    part = _part(model, model.runner.whole)
     with torch.no_grad():
         here = model.encode(part).entity[part.head]
-    there = model.whole_pass().rows[part.queries[:, 0]]
+    there = rows[part.queries[:, 0]]
     scale = max(float(there.abs().max()), 1e-6) if there.numel() else 1.0
     return torch.allclose(here[:, : there.size(1)], there, rtol=0, atol=1e-4 * scale)
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from powerlink.adapters.normaliser import Given, Normaliser, edges_given
-from powerlink.adapters.weighted_layers import LayerCall, run_detached, weighted
+from powerlink.adapters.layer_runner import LayerRunner
+from powerlink.adapters.normaliser import Given, Normaliser
+from powerlink.adapters.traced_edges import TracedEdges
+from powerlink.adapters.weighted_layers import run_detached
 from powerlink.errors import ModelError
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
@@ -23,18 +23,10 @@ Decoder = Callable[[Tensor, Tensor, Tensor], Tensor]  # vectors of head, relatio
 ROW_BUDGET = 20_000_000  # numbers of the vectors that are scored at a time
 
 
-@dataclass(frozen=True, eq=False)
-class WholePass:
-    """What happened in the encoder on the whole graph."""
-
-    inputs: dict[LayerCall, list[Tensor]]  # the node rows (N, …) each layer was given
-    rows: Tensor  # (N, d)
-    relations: Tensor  # (types, d)
-
-
 class PyGModel(nn.Module):
     """A LinkModel around an encoder and a decoder that stay the user's."""
 
+    runner: LayerRunner
     nodes: Tensor  # (N, …) what the encoder is given as x
     relations: Tensor | None  # (types, d)
 
@@ -53,89 +45,29 @@ class PyGModel(nn.Module):
         super().__init__()
         self.caller = _Caller(encoder, call)
         self.decoder = decoder
-        self.num_layers = 1  # known once the encoder has been seen at work …
-        self._levels = 1  # … and so is how far from head and tail normalisers matter
-        self.normaliser = normaliser
+        self.num_layers = 1  # known once the encoder has been seen at work
         self.relation_rows = edge_types.to(whole.device)  # (2R,) whose vector a relation has
         self.swap_inverses = False  # (t, r⁻¹, h) is asked as (h, r, t)
         self._widths = (0, 0)  # of nodes and relations, before the narrower are filled up
-        self._whole = whole
         self._edge_types = edge_types.to(whole.device)
+        self.runner = LayerRunner(self.caller, whole, (self._edge_types >= 0)[whole.relation], normaliser)
         self._table = nodes if isinstance(nodes, str) else None
         self.register_buffer("nodes", None if isinstance(nodes, str) else nodes)
         self.register_buffer("relations", relations)
-        self._whole_pass: WholePass | None = None
-        self._given: WeakKeyDictionary[Edges, Given] = WeakKeyDictionary()
 
     @property
     def encoder(self) -> nn.Module:
         return self.caller.encoder
 
-    def reach(self, num_layers: int, levels: int) -> None:
-        """Settle how many hops a message travels, and that normalisers are those of nodes at a level below `levels`."""
-        self.num_layers, self._levels = num_layers, levels
-        self._given.clear()
-
     def encode(self, graph: Edges, edge_weight: Tensor | None = None) -> Embeddings:
         """Run the encoder over the graph, each message multiplied by its edge's weight (num_edges,)."""
-        given = self._edges_given(graph, edge_weight)
-        weight = None
-        if edge_weight is not None or given.absent:
-            ones = torch.ones(given.own.numel(), device=graph.device)
-            own = ones if edge_weight is None else gather(edge_weight, given.own)
-            weight = torch.cat([own, own.new_zeros(given.edge_type.numel() - own.numel())])
-        at_input = self._absent_rows(given, graph.num_nodes)
-        return self._embeddings(*self.run(given, weight, at_input), graph.num_nodes)
+        rows, relations = self.runner.run(graph, edge_weight, self.run_once)
+        rows = rows[: graph.num_nodes]
+        self._widths = rows.size(1), relations.size(1)
+        width = max(self._widths)
+        return Embeddings(_widen(rows, width), _widen(gather(relations.detach(), self.relation_rows), width))
 
-    def _edges_given(self, graph: Edges, edge_weight: Tensor | None) -> Given:
-        """Choose the edges to pass: all that carry something, and, for a fixed normaliser, those that are absent."""
-        zero = edge_weight is not None and bool((edge_weight == 0).any())
-        if not zero and graph in self._given:
-            return self._given[graph]
-        present = edge_weight if zero else None
-        given = edges_given(self._whole, graph, present, self._edge_types, self._levels, self.normaliser)
-        if not zero:
-            self._given[graph] = given
-        return given
-
-    def _absent_rows(self, given: Given, num_nodes: int) -> Callable[[LayerCall, Tensor], Tensor]:
-        """Give nodes that only normalise the rows they have, at each layer's input, in the whole graph."""
-        inputs = self.whole_pass().inputs if given.absent else {}
-        parts: dict[LayerCall, int] = {}
-
-        def at_input(call: LayerCall, rows: Tensor) -> Tensor:
-            self._check_rows(call, rows, given.entity.numel())
-            if not given.absent:
-                return rows
-            part = parts.get(call, 0)  # a layer may be given several tensors of rows, one after the other
-            parts[call] = part + 1
-            if part >= len(inputs.get(call, [])):
-                raise ModelError(
-                    "the encoder calls its layers otherwise than on the whole graph, so none can be followed"
-                )
-            return torch.cat([rows[:num_nodes], inputs[call][part][given.entity[num_nodes:]].to(rows.dtype)])
-
-        return at_input
-
-    def whole_pass(self) -> WholePass:
-        """Run the encoder over the whole graph, once, and keep what its layers were given."""
-        if self._whole_pass is None:
-            inputs: dict[LayerCall, list[Tensor]] = {}
-
-            def at_input(call: LayerCall, rows: Tensor) -> Tensor:
-                self._check_rows(call, rows, self._whole.num_nodes)
-                inputs.setdefault(call, []).append(rows.detach())
-                return rows
-
-            with torch.no_grad():
-                given = self._edges_given(self._whole, None)
-                ones = torch.ones(given.edge_type.numel(), device=self._whole.device)
-                self._whole_pass = WholePass(inputs, *self.run(given, ones, at_input))
-        return self._whole_pass
-
-    def run(
-        self, given: Given, weight: Tensor | None, at_input: Callable[[LayerCall, Tensor], Tensor] | None
-    ) -> tuple[Tensor, Tensor]:
+    def run_once(self, given: Given, edge_index: TracedEdges) -> tuple[Tensor, Tensor]:
         """Call the encoder and return node rows (nodes, d) and relation rows (types, d), its own or those given."""
         replaced, x = {}, None
         if self._table is not None:
@@ -143,8 +75,9 @@ class PyGModel(nn.Module):
             replaced = {f"encoder.{self._table}": gather(table, given.entity)}
         else:
             x = gather(self.nodes, given.entity)
-        with weighted(self.caller, given.edge_index, weight, at_input) as edge_index:
-            out = run_detached(self.caller, replaced, x, edge_index, given.edge_type)
+        out = run_detached(
+            self.caller, replaced, x, edge_index, self._edge_types[self.runner.whole.relation[given.edge]]
+        )
         rows, relations = out if isinstance(out, tuple) and len(out) == 2 else (out, None)
         if not isinstance(rows, Tensor) or rows.dim() != 2:
             shape = tuple(rows.shape) if isinstance(rows, Tensor) else type(rows).__name__
@@ -161,25 +94,11 @@ class PyGModel(nn.Module):
             raise ModelError("the encoder returns no relation vectors, so they must be given: relations=…")
         return rows, relations
 
-    @staticmethod
-    def _check_rows(call: LayerCall, rows: Tensor, expected: int) -> None:
-        if rows.size(0) != expected:
-            raise ModelError(
-                f"layer {call[0]!r} is given {rows.size(0)} rows for a graph of {expected} nodes: the encoder looks "
-                "its nodes up by itself; name that table with nodes='…', or let the encoder take x"
-            )
-
-    def _embeddings(self, rows: Tensor, relations: Tensor, num_nodes: int) -> Embeddings:
-        rows = rows[:num_nodes]
-        self._widths = rows.size(1), relations.size(1)
-        width = max(self._widths)
-        return Embeddings(_widen(rows, width), _widen(gather(relations.detach(), self.relation_rows), width))
-
     def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:
         """Return the logits (n,) of triples (n, 3) of node, relation, node."""
         head, relation, tail = triples.unbind(1)
         if self.swap_inverses:
-            inverse = relation >= self._whole.num_relations
+            inverse = relation >= self.runner.whole.num_relations
             head, tail = torch.where(inverse, tail, head), torch.where(inverse, head, tail)
         nodes, relations = embeddings.entity[:, : self._widths[0]], embeddings.relation[:, : self._widths[1]]
         logits = self.decoder(gather(nodes, head), gather(relations, relation), gather(nodes, tail))
@@ -192,7 +111,7 @@ class PyGModel(nn.Module):
     def score_tails(self, embeddings: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
         """Score every node as the tail of (head, relation, ?), both (n,): logits (n, num_nodes)."""
         nodes, size = embeddings.entity[:, : self._widths[0]], embeddings.entity.size(0)
-        swapped = self.swap_inverses & bool((relation >= self._whole.num_relations).any())
+        swapped = self.swap_inverses & bool((relation >= self.runner.whole.num_relations).any())
         if hasattr(self.decoder, "match_all") and not swapped:
             relations = embeddings.relation[:, : self._widths[1]]
             query = self.decoder.query(gather(nodes, head), gather(relations, relation))  # type: ignore[attr-defined]

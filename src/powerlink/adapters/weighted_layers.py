@@ -28,6 +28,16 @@ def layers_of(module: nn.Module) -> dict[str, MessagePassing]:
     return {name: layer for name, layer in module.named_modules() if isinstance(layer, MessagePassing)}
 
 
+def check_flow(module: nn.Module) -> None:
+    """Refuse layers in which messages run against the edges: which edges a node reads would be mistaken."""
+    for name, layer in layers_of(module).items():
+        if layer.flow != "source_to_target":
+            raise ModelError(
+                f"layer {name!r} ({type(layer).__name__}) passes messages from target to source: turn its edge_index "
+                "round and make it with flow='source_to_target'"
+            )
+
+
 @contextmanager
 def weighted(
     module: nn.Module, edge_index: Tensor, weight: Tensor | None, at_input: AtInput | None = None
