@@ -2,5 +2,6 @@
 
 from powerlink.adapters.decoders import ComplEx, ConvE, DistMult, RotatE, TransE
 from powerlink.adapters.pyg import from_pyg
+from powerlink.adapters.pykeen import from_pykeen, load_pykeen
 
-__all__ = ["ComplEx", "ConvE", "DistMult", "RotatE", "TransE", "from_pyg"]
+__all__ = ["ComplEx", "ConvE", "DistMult", "RotatE", "TransE", "from_pyg", "from_pykeen", "load_pykeen"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -19,7 +18,7 @@ from powerlink.adapters.wiring import Inverse, wire
 from powerlink.errors import MismatchError, ModelError, SettingsError, UnknownNameError
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.models.subject import Subject, undisturbed
+from powerlink.models.subject import Subject, undisturbed, weights_hash
 
 AskHeads = Literal["auto", "inverse", "swap"]
 READY: dict[str, type[decoders.DistMult] | type[decoders.TransE]] = {
@@ -82,7 +81,7 @@ def from_pyg(
         _check_messages(model, whole)
         _settle_reach(model, vectors, may_grow=num_layers is None)
         label = name or f"{type(encoder).__name__}-{decoder if isinstance(decoder, str) else type(decoder).__name__}"
-        return Subject.of(wiring.graph, model, device, name=label, hash=_hash(model))
+        return Subject.of(wiring.graph, model, device, name=label, hash=weights_hash(model))
 
 
 def _ready(decoder: Decoder | str) -> Decoder:
@@ -251,11 +250,3 @@ def _part(model: PyGModel, whole: MessageGraph, count: int = 16) -> ComputationG
     places = torch.linspace(0, max(entities.numel() - 1, 0), min(count, entities.numel())).long()
     some = entities[places.to(entities.device)]
     return extract(whole, torch.stack([some, torch.zeros_like(some), some], dim=1), model.num_layers)
-
-
-def _hash(model: nn.Module) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
