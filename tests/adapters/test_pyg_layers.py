@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
-from builders import edges_without, knowledge_graph, random_rows, triple_tensor
+from builders import edges_without, fact_lists, knowledge_graph, random_rows, triple_tensor
 from powerlink.adapters import DistMult, from_pyg
 from powerlink.explainers.floor import Gradient
 from powerlink.explainers.learned.power_link import PowerLink
@@ -16,6 +18,7 @@ from powerlink.pipeline import ExplainSettings
 from powerlink.run.explain_many import explain
 from powerlink.testing import check_link_model
 from powerlink.verify.counterfactual import standings_without
+from powerlink.verify.verdict import standing_of
 from pyg_encoders import LAYERS, Encoder, Reasoner, draw_encoder
 
 N, R = 40, 3
@@ -138,6 +141,41 @@ def test_a_relation_propagated_alone_is_weighed_by_its_own_edges():
         )
         assert torch.allclose(masked, deleted, rtol=0, atol=1e-12)
         assert not torch.allclose(masked, subject.whole.entity, rtol=0, atol=1e-6)
+
+
+@settings(max_examples=40)
+@given(
+    rows=fact_lists(7, 2, 14, min_size=3),
+    name=st.sampled_from(sorted(LAYERS)),
+    normaliser=st.sampled_from(READINGS),
+    inverse=st.sampled_from(["added", "none", "same"]),
+    gone=st.sets(st.integers(0, 27), max_size=6),
+)
+def test_any_small_graph(rows, name, normaliser, inverse, gone):
+    """Self-loops, parallel edges, lonely nodes: the whole graph is the user's, and weight zero is a removal."""
+    encoder = draw_encoder(name, 7, 4 if inverse == "added" else 2)
+    graph = knowledge_graph(rows, 7, 2)
+    subject = from_pyg(
+        encoder, "distmult", graph, nodes="node_emb", relations=encoder.rel_emb, inverse=inverse, normaliser=normaliser
+    )
+    messages, model = subject.messages, subject.model
+    head, relation, tail = triple_tensor(rows).unbind(1)
+    edge_index, edge_type = torch.stack([head, tail]), relation
+    if inverse != "none":
+        edge_index = torch.cat([edge_index, edge_index.flip(0)], 1)
+        edge_type = torch.cat([relation, relation + (2 if inverse == "added" else 0)])
+    with torch.no_grad():
+        out = encoder(edge_index, edge_type)
+    assert torch.allclose(subject.whole.entity, out[0] if isinstance(out, tuple) else out, rtol=0, atol=1e-10)
+    removed = [edge for edge in gone if edge < messages.num_edges]
+    weight = torch.ones(messages.num_edges).index_fill(0, torch.tensor(removed, dtype=torch.long), 0.0)
+    masked, deleted = model.encode(messages, weight), model.encode(edges_without(messages, removed))
+    assert torch.allclose(masked.entity, deleted.entity, rtol=0, atol=1e-10)
+    queries = triple_tensor([(h, r, t) for h, t in ((0, 1), (2, 3), (4, 6)) for r in (0, 1, 2, 3)])
+    part = extract(messages, queries, model.num_layers)
+    cut = model.score(model.encode(part), part.triples)
+    truth = standing_of(subject, queries).score
+    assert torch.allclose(cut, truth, rtol=0, atol=1e-9)
 
 
 # Known reasoning

@@ -218,7 +218,7 @@ def saved(tmp_path_factory) -> Path:
         dataset=Nations(create_inverse_triples=True),
         model="CompGCN",
         model_kwargs={"embedding_dim": 16, "encoder_kwargs": {"num_layers": 2}},
-        training_kwargs={"num_epochs": 15, "batch_size": 256, "use_tqdm": False},
+        training_kwargs={"num_epochs": 5, "batch_size": 256, "use_tqdm": False},
         evaluation_kwargs={"use_tqdm": False},
         random_seed=0,
         device="cpu",
