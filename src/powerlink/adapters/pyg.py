@@ -16,10 +16,11 @@ from powerlink.adapters.pyg_model import Call, Decoder, PyGModel
 from powerlink.adapters.weighted_layers import check_flow, layers_of
 from powerlink.adapters.wiring import Inverse, wire
 from powerlink.errors import MismatchError, ModelError, SettingsError, UnknownNameError
-from powerlink.graphs.computation_graph import ComputationGraph, extract
+from powerlink.graphs.computation_graph import ComputationGraph, edge_bounds, extract
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.models.subject import Subject, undisturbed, weights_hash
 
+PART_BUDGET = 1_000_000  # edges that a model is tried on
 AskHeads = Literal["auto", "inverse", "swap"]
 READY: dict[str, type[decoders.DistMult] | type[decoders.TransE]] = {
     "transe": decoders.TransE,
@@ -249,4 +250,7 @@ def _part(model: PyGModel, whole: MessageGraph, count: int = 16) -> ComputationG
     entities = entities[(degree[entities] > 0) & ~torch.isin(entities, loops)]
     places = torch.linspace(0, max(entities.numel() - 1, 0), min(count, entities.numel())).long()
     some = entities[places.to(entities.device)]
-    return extract(whole, torch.stack([some, torch.zeros_like(some), some], dim=1), model.num_layers)
+    queries = torch.stack([some, torch.zeros_like(some), some], dim=1)
+    affordable = edge_bounds(whole, queries, model.num_layers).cumsum(0) <= PART_BUDGET
+    affordable[:1] = True
+    return extract(whole, queries[affordable], model.num_layers)

@@ -53,7 +53,7 @@ def explain(
     ] = None,
     pykeen: Annotated[
         Path | None,
-        typer.Option(help="Explain a saved PyKEEN result instead: the folder of save_to_directory, unpickled."),
+        typer.Option(help="Explain a saved PyKEEN result instead; its model is a pickle: only one you trust."),
     ] = None,
     head: Annotated[str | None, typer.Option(help="Explain one triple: its head …")] = None,
     relation: Annotated[str | None, typer.Option(help="… its relation …")] = None,
