@@ -20,7 +20,7 @@ from powerlink.graphs.computation_graph import ComputationGraph, edge_bounds, ex
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.models.subject import Subject, undisturbed, weights_hash
 
-PART_BUDGET = 1_000_000  # edges that a model is tried on
+PART_BUDGET = 100_000  # edges that a model is tried on
 AskHeads = Literal["auto", "inverse", "swap"]
 READY: dict[str, type[decoders.DistMult] | type[decoders.TransE]] = {
     "transe": decoders.TransE,
