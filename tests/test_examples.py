@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 PROMISES = {  # script → what it prints, and what it leaves behind
     "quickstart": (["Kenya ─in_continent→ Africa", "path 1"], ["model/model.json", "report.html"]),
     "own_model": (["without Ben the score falls by 1.0", "without Cleo the score falls by 1.0"], []),
+    "pyg_model": (["Encoder-DistMult MRR", "path 1"], []),
+    "pyg_explainer": (["Kenya →", "fid+ and fid−"], []),
+    "pykeen_model": (["CompGCN-DistMult", "path 1"], ["result/trained_model.pkl"]),
     "own_explainer": (["rare-relations", "gradient", "random"], []),
     "many_queries": (["10 queries", "HΔR:1", "F+"], ["explanations.jsonl", "report.html", "figure.png"]),
 }
@@ -32,6 +36,9 @@ def test_every_example_is_run_here():
 
 @pytest.mark.parametrize("name", PROMISES)
 def test_it_runs_and_keeps_its_promise(name, tmp_path, capsys, monkeypatch):
+    if name.startswith("pykeen"):
+        pytest.importorskip("pykeen", reason="PyKEEN is not installed")
+        warnings.simplefilter("ignore")  # PyKEEN's own
     said = run(name, tmp_path, capsys, monkeypatch)
     printed, written = PROMISES[name]
     for part in printed:

@@ -5,6 +5,8 @@
 >>> powerlink.show(powerlink.explain(model, "France", "in_continent", "Europe"))
 """
 
+from importlib import import_module
+
 from powerlink.explainers.catalog import make_explainer
 from powerlink.explainers.floor import Gradient, Random
 from powerlink.explainers.learned.power_link import PowerLink
@@ -55,3 +57,10 @@ __all__ = [
     "write_page",
     "save_figure",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load `powerlink.adapters` and `powerlink.testing` when they are first named: PyG takes seconds to import."""
+    if name in ("adapters", "testing"):
+        return import_module(f"powerlink.{name}")
+    raise AttributeError(f"module 'powerlink' has no attribute {name!r}")

@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas
+    from torch_geometric.explain import Explanation as PyGExplanation
 
 
 class Status(StrEnum):
@@ -144,6 +149,24 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Show this explanation in a notebook."""
-        from powerlink.report.html import render_fragment  # noqa: PLC0415 - the one look upwards, see pyproject.toml
+        from powerlink.report.html import render_fragment  # noqa: PLC0415 - a look upwards, see pyproject.toml
 
         return render_fragment(self)
+
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """Return the paths' facts as a graph: relations as keys, `paths` and `worth` on edges, `role` on nodes."""
+        from powerlink.report.export import to_networkx  # noqa: PLC0415
+
+        return to_networkx(self)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return a row per hop of every path, with what the model says without that path."""
+        from powerlink.report.export import to_dataframe  # noqa: PLC0415
+
+        return to_dataframe(self)
+
+    def to_pyg(self, graph: Any = None) -> PyGExplanation:
+        """Return edges with a mask for PyG's plots and metrics: the paths' own, or all training facts of a graph."""
+        from powerlink.report.export import to_pyg  # noqa: PLC0415
+
+        return to_pyg(self, graph)

@@ -13,13 +13,14 @@ from powerlink.errors import SettingsError
 from powerlink.explainers.contract import score_faithfully
 from powerlink.explainers.floor import Gradient
 from powerlink.explainers.learned.power_link import PowerLink
-from powerlink.explainers.protocol import Explainer, Fitted, setting
+from powerlink.explainers.protocol import EdgeScores, Explainer, Fitted, setting
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
+from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject, undisturbed
 from powerlink.narrate import Findings, narrate, unexplained
-from powerlink.paths.propose import Cost, has_path, pool, propose
+from powerlink.paths.propose import Candidates, Cost, has_path, pool, propose
 from powerlink.verify.counterfactual import Standing
 from powerlink.verify.selection import choose_by_proof, choose_in_order
 from powerlink.verify.verdict import judge, standing_of
@@ -89,12 +90,21 @@ def explain_batch(
     return [told[i] for i in range(len(queries))]
 
 
-def _investigate(
-    subject: Subject, queries: Tensor, explainer: Explainer, settings: ExplainSettings, seed: int
-) -> Findings:
-    """Run stages 3 to 6 on queries that can be searched."""
-    model = subject.model
-    graph = computation_graph(subject, queries, settings)
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What stages 4 and 5 find, and which of it the model's own word chooses."""
+
+    scores: EdgeScores
+    candidates: Candidates
+    chosen: Tensor  # (Q, count) position among the candidates, −1 where there are fewer
+    shown: Tensor  # (Q, count, max_length) their edges, padded with −1
+    proposers: list[str]
+
+
+def find_paths(
+    model: LinkModel, graph: ComputationGraph, explainer: Explainer, settings: ExplainSettings, seed: int
+) -> Found:
+    """Score edges, search paths and choose among them; graph must be pruned and hold features."""
     scores = score_faithfully(explainer, model, graph, seed)
     wish = {"count": settings.candidates, "min_length": settings.min_length, "max_length": settings.max_length}
     proposals = {explainer.name: propose(graph, scores.values, cost=settings.cost or explainer.cost, **wish)}
@@ -115,19 +125,34 @@ def _investigate(
         if edges.numel()
         else (chosen.new_full((*chosen.shape, settings.max_length), -1))
     )
-    verdict = judge(subject, graph, scores.values, shown, TOPS)
-    return Findings(graph, scores.values, scores.path_term, candidates, chosen, verdict, list(proposals))
+    return Found(scores, candidates, chosen, shown, list(proposals))
+
+
+def _investigate(
+    subject: Subject, queries: Tensor, explainer: Explainer, settings: ExplainSettings, seed: int
+) -> Findings:
+    """Run stages 3 to 6 on queries that can be searched."""
+    graph = computation_graph(subject, queries, settings)
+    found = find_paths(subject.model, graph, explainer, settings, seed)
+    scores = found.scores
+    verdict = judge(subject, graph, scores.values, found.shown, TOPS)
+    return Findings(graph, scores.values, scores.path_term, found.candidates, found.chosen, verdict, found.proposers)
 
 
 def computation_graph(subject: Subject, queries: Tensor, settings: ExplainSettings) -> ComputationGraph:
-    """Extract and prune; a query whose only paths pruning would cut keeps its whole graph."""
-    graph = extract(subject.messages, queries, settings.hops or subject.model.num_layers)
+    """Extract and prune, with the whole graph's encoding as features."""
+    graph = prune_for(extract(subject.messages, queries, settings.hops or subject.model.num_layers), settings)
+    return graph.with_features(subject.whole.entity, subject.whole.relation)
+
+
+def prune_for(graph: ComputationGraph, settings: ExplainSettings) -> ComputationGraph:
+    """Prune as the settings say; a query whose only paths pruning would cut keeps its whole graph."""
     lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
     pruned = prune(graph, hub_limit=settings.hub_limit or None, core=settings.core, max_length=settings.max_length)
     if settings.min_length > 1:  # `prune` looks for any path short enough; here a direct edge is not one
         lost = has_path(graph, **lengths) & ~has_path(pruned, **lengths)
         pruned = pruned.pruned_to(pruned.kept | lost[graph.query_of_edge])
-    return pruned.with_features(subject.whole.entity, subject.whole.relation)
+    return pruned
 
 
 def _told_at_once(

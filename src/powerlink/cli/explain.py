@@ -11,6 +11,7 @@ import typer
 from torch import Tensor
 
 from powerlink.cli.console import (
+    Device,
     DeviceOption,
     JsonOption,
     SeedOption,
@@ -24,7 +25,6 @@ from powerlink.cli.console import (
 )
 from powerlink.cli.derived_flags import with_flags
 from powerlink.cli.own_settings import SetOption, read_settings
-from powerlink.cli.rank import ModelArgument
 from powerlink.errors import DataError, SettingsError
 from powerlink.explainers.catalog import find_recipe
 from powerlink.explainers.learned.power_link import PowerLink
@@ -50,8 +50,14 @@ PANELS = {"Explanation": ExplainSettings, "Explainer (defaults of power-link)": 
 
 @with_flags(PANELS)
 def explain(
-    model: ModelArgument,
     given: dict[str, Any],
+    model: Annotated[
+        Path | None, typer.Argument(help="A model folder made by `powerlink train`.", show_default=False)
+    ] = None,
+    pykeen: Annotated[
+        Path | None,
+        typer.Option(help="Explain a saved PyKEEN result instead; its model is a pickle: only one you trust."),
+    ] = None,
     head: Annotated[str | None, typer.Option(help="Explain one triple: its head …")] = None,
     relation: Annotated[str | None, typer.Option(help="… its relation …")] = None,
     tail: Annotated[str | None, typer.Option(help="… and its tail.")] = None,
@@ -89,7 +95,7 @@ def explain(
     triple = (head, relation, tail)
     _check_source(triple, split, queries)
     settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
-    subject = load_model(model, pick_device(device))
+    subject = _subject(model, pykeen, device)
     facts = _facts(subject, triple, split, queries)
     asked = _distinct(as_queries(subject, facts, rank_heads=rank_heads))
     if only_predicted:
@@ -117,6 +123,20 @@ def explain(
             raise StoppedError("nothing was written; with --out a rerun would go on") from None
         raise StoppedError(f"what was explained is safe in {out}; run the same command again to go on") from None
     _print([done[name_query(subject.graph, query)] for query in asked.tolist()], out, json)
+
+
+def _subject(model: Path | None, pykeen: Path | None, device: Device) -> Subject:
+    """Load the one model that was named."""
+    if (model is None) == (pykeen is None):
+        raise SettingsError(
+            "say which model to explain: a folder made by `powerlink train`, or --pykeen and its folder"
+        )
+    if model is not None:
+        return load_model(model, pick_device(device))
+    from powerlink.adapters.pykeen import load_pykeen  # noqa: PLC0415 - PyKEEN takes seconds to import
+
+    assert pykeen is not None
+    return load_pykeen(pykeen, pick_device(device))
 
 
 def _settings(explainer: str, given: dict[str, Any], own: list[str]) -> tuple[ExplainSettings, Explainer]:

@@ -12,6 +12,7 @@ from powerlink.errors import DataError, UnknownNameError
 from powerlink.kg.benchmarks import BENCHMARKS, Benchmark
 from powerlink.kg.download import cache_folder, download
 from powerlink.kg.knowledge_graph import KnowledgeGraph
+from powerlink.kg.pykeen_data import PREFIX, load_pykeen_dataset
 from powerlink.kg.readers import read_graph
 
 DATA_VARIABLE = "POWERLINK_DATA"
@@ -51,12 +52,14 @@ def load(name_or_path: str | Path, *, data_dir: Path | None = None, seed: int = 
 
     A text that is the name of a data set means that data set even where a file is called so too: write
     `./atlas` for the file. Named data sets are looked for in `data_dir`, in the folder that POWERLINK_DATA
-    names, and in the cache, and else downloaded.
+    names, and in the cache, and else downloaded. `pykeen:NAME` is one of PyKEEN's, where that is installed.
     """
     name = str(name_or_path)
     if isinstance(name_or_path, str):
         if name.casefold() == _BUNDLED:
             return _bundled_graph()
+        if name.casefold().startswith(PREFIX):
+            return load_pykeen_dataset(name[len(PREFIX) :])
         for benchmark in BENCHMARKS:
             if benchmark.name == name.casefold():
                 return read_graph(_folder_of(benchmark, data_dir), name=benchmark.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,3 +63,12 @@ def undisturbed(model: LinkModel) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+def weights_hash(model: nn.Module) -> str:
+    """Hash all parameters and buffers: two models share it exactly when their weights are the same."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
