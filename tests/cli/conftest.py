@@ -50,7 +50,7 @@ def families(tmp_path_factory) -> Path:
 def model(families, tmp_path_factory) -> Path:
     """A model folder, trained once. Tests that damage it work on a copy."""
     folder = tmp_path_factory.mktemp("models") / "families"
-    call_once("train", "--data", families, "--epochs", 10, "--dim", 20, "--lr", 0.02, "--out", folder)
+    call_once("train", "--data", families, "--epochs", 40, "--dim", 20, "--lr", 0.02, "--out", folder)
     return folder
 
 

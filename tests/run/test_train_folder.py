@@ -120,7 +120,7 @@ def test_a_kill_around_any_write_costs_nothing_and_never_loads_wrong(tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr(pathlib.Path, "replace", counted)
         trained(tmp_path / "counted")
-    assert writes > 20
+    assert writes > 10
     vouched = set()
     for last in range(3, writes, 7):
         folder, left = tmp_path / f"killed-{last}", last
