@@ -1,7 +1,7 @@
 """Explainers side by side on UMLS: one model of each encoder, the same believed test facts for every explainer.
 
-The eight explainers of the catalog that are no ablation of another, each with paths in its own order (`mask`, the paper's
-protocol) and chosen by proof among its own candidates; and, since the default of `explain` adds the gradient's
+The eight explainers of the catalog that are no ablation of another, each with paths in its own order (`mask`, the
+paper's protocol) and chosen by proof among its own candidates; and, since the default of `explain` adds the gradient's
 candidates, some of them `pooled` with those. It goes on where it was if it is killed.
 
     python benchmarks/compare_umls.py --data-dir DIR --models DIR --folder DIR
