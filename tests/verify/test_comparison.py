@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -26,10 +28,9 @@ def told(number: int, drop: float, fidelity: float | None = 0.5, paths: tuple[Ex
 def walk(*names: str) -> ExplainedPath:
     """A path a → b → c; a name with a minus is walked against its fact."""
     facts = []
-    for source, target in zip(names, names[1:], strict=False):
-        back = target.startswith("-")
-        source, target = source.lstrip("-"), target.lstrip("-")
-        facts.append(Fact(target, "r", source, inverse=True) if back else Fact(source, "r", target))
+    for source, target in pairwise(names):
+        one, other = source.lstrip("-"), target.lstrip("-")
+        facts.append(Fact(other, "r", one, inverse=True) if target.startswith("-") else Fact(one, "r", other))
     return ExplainedPath(tuple(facts), 0.5, 1.0, 0.0, 1.0)
 
 
