@@ -1,8 +1,8 @@
 """Explainers side by side on UMLS: one model of each encoder, the same believed test facts for every explainer.
 
 The eight explainers of the catalog that are no ablation of another, each with paths in its own order (`mask`, the
-paper's protocol) and chosen by proof among its own candidates; and, since the default of `explain` adds the gradient's
-candidates, some of them `pooled` with those. It goes on where it was if it is killed.
+paper's protocol) and chosen by proof among its own candidates. It goes on where it was if it is killed, and it writes
+the page of the comparison into its folder.
 
     python benchmarks/compare_umls.py --data-dir DIR --models DIR --folder DIR
 """
@@ -20,19 +20,19 @@ import torch
 
 from powerlink import ModelSettings, Subject, TrainingSettings, load_graph, rank, train
 from powerlink.models.checkpoint import versions
-from powerlink.report.compare import as_plain
+from powerlink.report.compare import as_plain, write_comparison
 from powerlink.run.compare import compare_model, find_recipes, makers
 from powerlink.run.comparison_folder import CompareSettings, Comparison
 from powerlink.run.queries import choose_queries
+from powerlink.verify.comparison import ModelComparison
 
 RESULTS = Path(__file__).parent / "results" / "compare_umls.json"
 LAYERS = {"rgcn": 1, "wgcn": 2, "compgcn": 2}
 TRAINING = TrainingSettings(epochs=200, batch_size=128)
 ALL = ["power-link", "page-link", "gnn-explainer", "pg-explainer", "gradient", "shortest", "low-degree", "random"]
-POOLED = ["power-link", "gradient", "random"]
 
 
-def compared(subject: Subject, folder: Path, queries: int, fit: int) -> dict[str, Any]:
+def compared(subject: Subject, folder: Path, queries: int, fit: int) -> tuple[ModelComparison, dict[str, Any]]:
     """Compare the explainers of one model."""
     comparison = Comparison(folder, CompareSettings(fit=fit), subject.graph.fingerprint)
     chosen = choose_queries(subject, torch.from_numpy(np.array(subject.graph.test)), "believed", limit=queries)
@@ -40,21 +40,16 @@ def compared(subject: Subject, folder: Path, queries: int, fit: int) -> dict[str
     def told(explainer: str, more: int) -> None:
         print(f"  {explainer:14} {more:4} more", flush=True)
 
-    every = makers(comparison, subject, find_recipes(ALL, can_fit=True))
-    own = compare_model(comparison, subject, chosen, every, ("mask", "proof"), told=told)
-    some = makers(comparison, subject, find_recipes(POOLED, can_fit=True))
-    pooled = compare_model(comparison, subject, chosen, some, ("pooled",), told=told)
+    explainers = makers(comparison, subject, find_recipes(ALL, can_fit=True))
+    found = compare_model(comparison, subject, chosen, explainers, told=told)
     spent = sum(
-        pace.scoring_cpu + sum(pace.whole_cpu.values()) - len(pace.whole_cpu) * pace.scoring_cpu
-        for pace in own.paces.values()
-    )
-    spent += sum(pace.whole_cpu["pooled"] for pace in pooled.paces.values())
-    return {
+        sum(p.whole_cpu.values()) - p.scoring_cpu for p in found.paces.values()
+    )  # both choices share the scores
+    return found, {
         "mrr": rank(subject).mrr,
         "looked at": chosen.looked_at,
-        "own": as_plain(own),
-        "pooled": as_plain(pooled),
         "cpu seconds": spent * len(chosen.queries),
+        **as_plain(found),
     }
 
 
@@ -78,13 +73,17 @@ def main() -> None:
         "fit": arguments.fit,
         "models": {},
     }
+    pages: list[ModelComparison] = []
     for encoder, layers in LAYERS.items():
         model = ModelSettings(encoder=encoder, decoder="distmult", widths=(100,) * (layers + 1))
         print(model.name, flush=True)
         subject = train(graph, arguments.models / model.name, model=model, training=TRAINING)
-        results["models"][model.name] = compared(subject, arguments.folder, arguments.queries, arguments.fit)
+        found, told = compared(subject, arguments.folder, arguments.queries, arguments.fit)
+        pages.append(found)
+        results["models"][model.name] = told
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+        write_comparison(pages, arguments.folder, {"queries": arguments.queries, "fit": arguments.fit})
 
 
 if __name__ == "__main__":

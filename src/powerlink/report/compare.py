@@ -65,14 +65,14 @@ def _markdown_of(compared: ModelComparison) -> Iterator[str]:
         yield f"*{_plain_words(name)}* took no part: {_plain_words(sentence)}.\n"
     if not compared.explainers:
         return
-    yield f"{reading(compared)}\n"
+    yield f"{_plain_words(reading(compared))}\n"
     for table in [*tables(compared), *(agreement(compared, select) for select in compared.overlaps)]:
         yield f"### {table.title}\n"
         yield _markdown_table(table)
 
 
 def _markdown_table(table: TableView) -> str:
-    rows = [["explainer", *table.columns], ["---"] + ["---:"] * len(table.columns)]
+    rows = [["explainer", *map(_plain_words, table.columns)], ["---"] + ["---:"] * len(table.columns)]
     rows += [[_plain_words(name), *(cell.whole for cell in cells)] for name, cells in table.rows]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 
@@ -101,7 +101,7 @@ def _terminal_table(table: TableView) -> Table:
     for title in table.columns:
         shown.add_column(title, justify="right")
     for name, cells in table.rows:
-        shown.add_row(Text(harmless(name)), *(Text(f"{cell.text}{cell.mark or ' '}") for cell in cells))
+        shown.add_row(Text(isolated(name)), *(Text(f"{cell.text}{cell.mark or ' '}") for cell in cells))
     return shown
 
 

@@ -59,13 +59,17 @@ def tables(compared: ModelComparison) -> list[TableView]:
     views = []
     if first := next(iter(compared.tables.values()), ()):
         seconds = [f"s a query, {SHORT[select]}" for select in compared.tables]
-        rows = ((row.explainer, (*_cells(row, OF_THE_MASK), *_times(compared, row.explainer))) for row in first)
+        rows = (
+            (harmless(row.explainer), (*_cells(row, OF_THE_MASK), *_times(compared, row.explainer))) for row in first
+        )
         columns = (*_titles(OF_THE_MASK), "s a query, scores alone", *seconds)
         views.append(TableView("The mask, and the time", columns, tuple(rows)))
     for select, table in compared.tables.items():
         titles = (*_titles(OF_THE_PATHS), "paths")
         shown: tuple[Metric, ...] = (*OF_THE_PATHS, ("paths shown", "powerlink"))
-        views.append(TableView(CHOSEN[select], titles, tuple((row.explainer, _cells(row, shown)) for row in table)))
+        views.append(
+            TableView(CHOSEN[select], titles, tuple((harmless(row.explainer), _cells(row, shown)) for row in table))
+        )
     views.append(_statuses(compared))
     return views
 
@@ -101,22 +105,28 @@ def _seconds(value: float) -> str:
 
 
 def _statuses(compared: ModelComparison) -> TableView:
-    names = sorted({status for table in compared.tables.values() for row in table for status in row.statuses})
-    rows = [
-        (f"{row.explainer}, {SHORT[select]}", tuple(Cell(str(row.statuses.get(name, 0))) for name in names))
+    """Count statuses, a column for each that occurs under each way of choosing paths."""
+    columns = [
+        (select, status)
         for select, table in compared.tables.items()
-        for row in table
+        for status in sorted({status for row in table for status in row.statuses})
     ]
-    return TableView("What became of the queries", tuple(name.replace("_", " ") for name in names), tuple(rows))
+    found = {(select, row.explainer): row.statuses for select, table in compared.tables.items() for row in table}
+    rows = (
+        (harmless(name), tuple(Cell(str(found[select, name].get(status, 0))) for select, status in columns))
+        for name in compared.explainers
+    )
+    titles = tuple(f"{status.replace('_', ' ')}, {SHORT[select]}" for select, status in columns)
+    return TableView("What became of the queries", titles, tuple(rows))
 
 
 def agreement(compared: ModelComparison, select: str) -> TableView:
     """Return how far every two agree: shared facts of the first five paths / same first path, both in per cent."""
     found = {frozenset((o.one, o.other)): o for o in compared.overlaps[select]}
     names = compared.explainers
-    rows = ((one, tuple(_overlap(found.get(frozenset((one, other)))) for other in names)) for one in names)
+    rows = ((harmless(one), tuple(_overlap(found.get(frozenset((one, other)))) for other in names)) for one in names)
     title = f"{SHORT[select].capitalize()}: shared facts of the first five paths / same first path, in per cent"
-    return TableView(title, tuple(names), tuple(rows))
+    return TableView(title, tuple(map(harmless, names)), tuple(rows))
 
 
 def _overlap(overlap: Overlap | None) -> Cell:

@@ -192,7 +192,7 @@ class _SecondsFile:
         key, seconds = json.dumps(asdict(first)), {what: asdict(time) for what, time in took.items()}
         before = self._batches.get(key, {})
         if before.get("queries") == queries:  # the same batch once more, with paths chosen in another way
-            seconds = before["seconds"] | seconds
+            seconds |= before["seconds"]
         self._batches[key] = {"queries": queries, "edges": edges, "seconds": seconds}
         write_atomically(self._path, (json.dumps(self._batches, indent=1) + "\n").encode())
 
