@@ -12,7 +12,7 @@ from rich.console import Console
 
 from powerlink.explanation import Explanation
 from powerlink.report.compare import as_plain, render_markdown, render_page, render_tables, write_comparison
-from powerlink.report.compare_plots import _log_scale, _scale
+from powerlink.report.compare_plots import _log_scale, _scale, _tick
 from powerlink.verify.comparison import ModelComparison, Pace, compare_figures, compare_paths
 
 
@@ -95,7 +95,16 @@ def test_scales_hold_their_values_and_round_ticks(values):
     scale, ticks = _scale(values, 10, 110, with_zero=True)
     assert all(10 - 1e-6 <= scale(value) <= 110 + 1e-6 for value in [*values, *ticks])
     assert 2 <= len(ticks) <= 7
+    assert len({_tick(tick) for tick in ticks}) == len(ticks)
     positive = [value for value in values if value > 0]
     scale, ticks = _log_scale(positive, 110, 10)
     assert all(10 - 1e-6 <= scale(value) <= 110 + 1e-6 for value in [*positive, *ticks])
     assert len(ticks) >= 2
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(0.0, "0"), (1e-5, "0.00001"), (0.30000000000000004, "0.3"), (8123.4, "8,123"), (-2.5, "−2.5"), (100.0, "100")],
+)
+def test_ticks_are_written_as_people_do(value, told):
+    assert _tick(value) == told

@@ -146,7 +146,7 @@ def _scale(values: Sequence[float], start: float, end: float, *, with_zero: bool
         low, high = min(low, 0.0), max(high, 0.0)
     if high - low < 1e-9 * max(abs(low), abs(high), 1e-3):
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
-    rough = (high - low) / 4
+    rough = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
     ticks = [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
@@ -164,9 +164,11 @@ def _log_scale(values: Sequence[float], start: float, end: float) -> tuple[Scale
 
 
 def _tick(value: float) -> str:
-    if abs(value) >= 10_000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}".replace("-", "−")
+    if abs(value) >= 1_000:
+        return f"{value:,.0f}".replace("-", "−")
+    digits = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
+    text = f"{value:.{digits}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "−")
 
 
 def _shortened(name: str) -> str:

@@ -90,9 +90,10 @@ def _cell(row: Row, metric: str, protocol: Protocol) -> Cell:
     figure, gap = row.figure(metric, protocol), row.difference(metric, protocol)
     if figure is None:
         return Cell("–")
-    digits = 1 if metric == "paths shown" else 3
+    if metric == "paths shown":
+        return Cell(number(figure.mean, 1))
     mark = ("▲" if gap.mean > 0 else "▼") if gap is not None and gap.significant else ""
-    return Cell(number(figure.mean, digits), f"{number(figure.low, digits)} … {number(figure.high, digits)}", mark)
+    return Cell(number(figure.mean, 3), f"{number(figure.low, 3)} … {number(figure.high, 3)}", mark)
 
 
 def _times(compared: ModelComparison, explainer: str) -> list[Cell]:
