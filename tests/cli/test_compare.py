@@ -19,6 +19,8 @@ from command_line import FAMILIES, call_once, write_tables
 
 from powerlink.explainers.catalog import EXPLAINERS, Recipe
 from powerlink.explainers.protocol import EdgeScores
+from powerlink.models.checkpoint import load_model
+from powerlink.run.queries import choose_queries
 
 FAST = ("--explainers", "gradient,random,shortest", "--which", "all", "--candidates", 8)
 
@@ -82,18 +84,25 @@ def test_a_rerun_changes_nothing_and_goes_on_with_more(powerlink, model, tmp_pat
     assert "5 queries" in powerlink("compare", model, *FAST, "--limit", 5, "--out", out).said
 
 
-@pytest.mark.parametrize("how", [("--which", "believed", "--max-nodes", 4), ("--which", "first", "--max-nodes", 4)])
-def test_what_is_left_out_is_counted(powerlink, model, tmp_path, how):
-    arguments = ("--explainers", "shortest", "--select", "mask", "--split", "train", "--hops", 1)
-    outcome = powerlink("compare", model, *arguments, *how, "--out", tmp_path / "c")
-    if outcome.code:  # so small a model may believe nothing; then that is the sentence
-        assert f"has no train fact of the kind --which {how[1]}" in outcome.err
+@pytest.mark.parametrize("which", ["believed", "first", "all"])
+def test_what_is_left_out_is_counted(powerlink, model, tmp_path, which):
+    subject = load_model(model)
+    facts = torch.from_numpy(subject.graph.train.copy())
+    chosen = choose_queries(subject, facts, which, max_nodes=5, hops=1)
+    arguments = ("--explainers", "shortest", "--select", "mask", "--split", "train", "--hops", 1, "--max-nodes", 5)
+    outcome = powerlink("compare", model, *arguments, "--which", which, "--out", tmp_path / "c")
+    if not len(chosen.queries):
+        assert which != "all"
+        assert outcome.code == 1
+        assert f"has no train fact of the kind --which {which}" in outcome.err
         return
+    reason = {"believed": "not believed", "first": "not ranked first"}.get(which)
+    expected = ({reason: chosen.not_believed} if reason else {}) | {"more than 5 nodes": chosen.too_large}
     (entry,) = json.loads((tmp_path / "c" / "compare.json").read_text("utf-8"))["models"]
-    assert entry["queries"] + sum(entry["left_out"].values()) == len(FAMILIES["train"])
-    (doubted, large) = entry["left_out"].values()
-    reason = {"believed": "not believed", "first": "not ranked first"}[how[1]]
-    assert f"left out: {doubted} {reason}, {large} more than 4 nodes" in outcome.said
+    assert entry["left_out"] == expected
+    assert entry["queries"] + sum(expected.values()) == len(FAMILIES["train"])
+    said = ", ".join(f"{count} {why}" for why, count in expected.items())
+    assert f"{entry['queries']} queries; left out: {said}" in outcome.said
 
 
 def test_an_explainer_is_fitted_here_or_brings_its_weights(powerlink, refused, model, second, tmp_path):
