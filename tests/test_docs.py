@@ -203,11 +203,11 @@ def test_the_cli_page_gives_the_real_defaults(command):
     if command == "explain":
         kinds = (powerlink.ExplainSettings, powerlink.PowerLink)
         derived = {field.name: field.default for kind in kinds for field in fields(kind)}
-    if command == "fit":
+    if command in ("fit", "compare"):
         derived = {field.name: field.default for field in fields(powerlink.ExplainSettings)}
     checked = 0
     for parameter in COMMANDS[command].params:
-        default = derived.get(parameter.name, parameter.default)
+        default = derived.get(parameter.name) if parameter.default is None else parameter.default
         if default is None or isinstance(default, bool) or not parameter.opts[0].startswith("--"):
             continue
         row = next(row for row in rows(section(CLI, command)) if f"`{parameter.opts[0]}`" in row)

@@ -11,10 +11,11 @@ import torch
 
 from builders import knowledge_graph, random_rows, settings_of
 from powerlink.errors import DataError
+from powerlink.graphs.computation_graph import extract
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.link_model import build_model
 from powerlink.models.subject import Subject
-from powerlink.run.queries import predicted_only, read_queries
+from powerlink.run.queries import choose_queries, predicted_only, read_queries
 from powerlink.verify.verdict import standing_of
 
 GRAPH = KnowledgeGraph.from_names("g", {"train": [("a b", "r", "c\td"), ("c\td", "r", 'e,"f"\u2028')]})
@@ -64,3 +65,31 @@ def test_believed_queries_are_kept_in_order_up_to_the_limit(limit, chunk):
 
 def test_of_no_queries_none_are_believed():
     assert predicted_only(subject(), torch.empty(0, 3, dtype=torch.long)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("which", ["believed", "first", "all"])
+@pytest.mark.parametrize("limit", [None, 1, 5, 100])
+@pytest.mark.parametrize("capped", [False, True])
+@pytest.mark.parametrize("chunk", [3, 256])
+def test_what_is_left_out_is_counted_up_to_the_last_one_taken(which, limit, capped, chunk):
+    asked = subject()
+    queries = torch.tensor([(h, r, t) for h in range(N) for r in range(R) for t in range(4)])
+    standing = standing_of(asked, queries)
+    wanted = {"believed": standing.score > 0, "first": standing.rank == 1, "all": standing.rank > 0}[which].tolist()
+    nodes = [extract(asked.messages, query.unsqueeze(0), 1).num_nodes for query in queries]
+    most = sorted(nodes)[len(nodes) // 2] if capped else None
+    taken, doubted, large, looked_at = [], 0, 0, 0
+    for query, is_wanted, size in zip(queries.tolist(), wanted, nodes, strict=True):
+        if limit is not None and len(taken) == limit:
+            break
+        looked_at += 1
+        if not is_wanted:
+            doubted += 1
+        elif most is not None and size > most:
+            large += 1
+        else:
+            taken.append(query)
+    found = choose_queries(asked, queries, which, limit=limit, max_nodes=most, chunk=chunk)
+    assert found.queries.tolist() == taken
+    assert (found.looked_at, found.not_believed, found.too_large) == (looked_at, doubted, large)
+    assert large or not capped or limit is not None or which != "all", "some graphs are too large"

@@ -12,7 +12,20 @@ from typing import Annotated, Any, NoReturn
 import torch
 import typer
 
-from powerlink.cli import datasets, demo, evaluate, explain, explainers, fit, predict, presets, rank, report, train
+from powerlink.cli import (
+    compare,
+    datasets,
+    demo,
+    evaluate,
+    explain,
+    explainers,
+    fit,
+    predict,
+    presets,
+    rank,
+    report,
+    train,
+)
 from powerlink.cli.console import StoppedError, errors
 from powerlink.errors import PowerlinkError
 from powerlink.report.wording import harmless
@@ -30,7 +43,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (demo, datasets, presets, train, rank, predict, explainers, fit, explain, evaluate, report):
+for command in (demo, datasets, presets, train, rank, predict, explainers, fit, explain, compare, evaluate, report):
     name = command.__name__.rsplit(".", 1)[-1]
     app.command(name)(getattr(command, name))
 

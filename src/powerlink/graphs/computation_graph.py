@@ -144,6 +144,12 @@ def edge_bounds(graph: MessageGraph, queries: Tensor, hops: int) -> Tensor:
     return degree.new_zeros(queries.size(0)).index_add(0, nodes // graph.num_nodes, degree)
 
 
+def node_counts(graph: MessageGraph, queries: Tensor, hops: int) -> Tensor:
+    """Count the nodes of each query's computation graph: (Q,)."""
+    nodes, _ = _neighbourhood(graph, queries.to(graph.device), hops)
+    return torch.bincount(nodes // graph.num_nodes, minlength=queries.size(0))
+
+
 def _neighbourhood(graph: MessageGraph, queries: Tensor, hops: int) -> tuple[Tensor, Tensor]:
     """Return the sorted keys query·N + entity of all nodes within `hops`, and each one's distance."""
     size = graph.num_nodes

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -28,6 +29,12 @@ def render_page(explanations: Sequence[Explanation], title: str) -> str:
         makers=_makers(explanations),
         page_style=_style("page.css"),
     )
+
+
+def page_of(template: str, **content: Any) -> str:
+    """Return another page in the same style, from a template of this folder."""
+    own = _style(template.replace(".html", ".css"))
+    return _templates().get_template(template).render(page_style=_style("page.css"), own_style=own, **content)
 
 
 def render_fragment(explanation: Explanation) -> str:

@@ -55,17 +55,19 @@ def explain_in_batches(
     seed: int = 0,
     executor: Executor | None = None,
     done: Collection[Query] = (),
+    made_by: MadeBy | None = None,
 ) -> Iterator[list[Explanation]]:
     """Yield the explanations of queries (Q, 3) batch by batch, in order, without those already `done`.
 
-    Batches are cut from all queries and a batch that is not done is computed whole: the last digits of a number depend
-    on its batch, and must not depend on where an earlier run was killed.
+    `made_by` is what they say made them; by default, what `describe` says. Batches are cut from all queries and a batch
+    that is not done is computed whole: the last digits of a number depend on its batch, and must not depend on where an
+    earlier run was killed.
     """
     explainer, settings = explainer or PowerLink(), settings or ExplainSettings()
-    made_by = describe(subject, explainer, settings, seed)
+    origin = made_by or describe(subject, explainer, settings, seed)
 
     def job(batch: Tensor) -> list[Explanation]:
-        return explain_batch(subject, batch, explainer=explainer, settings=settings, seed=seed, made_by=made_by)
+        return explain_batch(subject, batch, explainer=explainer, settings=settings, seed=seed, made_by=origin)
 
     def is_open(batch: Tensor) -> bool:
         return any(name_query(subject.graph, query) not in done for query in batch.tolist())

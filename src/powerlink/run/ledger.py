@@ -70,12 +70,13 @@ def _check_same_origin(path: Path, there: MadeBy | None, now: MadeBy) -> None:
         old, new = getattr(there, name), getattr(now, name)
         if old != new:
             raise MismatchError(
-                f"{path} was made with another {_difference(name, old, new)}: "
+                f"{path} was made with another {difference(name, old, new)}: "
                 "choose another --out, or delete it to start anew"
             )
 
 
-def _difference(name: str, old: Any, new: Any) -> str:
+def difference(name: str, old: Any, new: Any) -> str:
+    """Say how two values of a name differ: `steps (50, now 5)`."""
     if isinstance(old, dict) and isinstance(new, dict):
         key = next(key for key in {**old, **new} if old.get(key) != new.get(key))
         return f"{key} ({old.get(key)}, now {new.get(key)})"

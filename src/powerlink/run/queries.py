@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from powerlink.errors import DataError, UnknownNameError
+from powerlink.graphs.computation_graph import node_counts
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.layout import FACTS
 from powerlink.kg.tables import read_columns
 from powerlink.models.subject import Subject, undisturbed
 from powerlink.verify.verdict import standing_of
+
+Which = Literal["believed", "first", "all"]
 
 
 def read_queries(graph: KnowledgeGraph, path: Path) -> Tensor:
@@ -41,3 +46,58 @@ def predicted_only(subject: Subject, queries: Tensor, limit: int | None = None, 
             if limit is not None and count >= limit:
                 break
     return torch.cat(believed)[:limit].cpu() if believed else queries
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The queries to explain, and what was left out of those that were looked at to find them."""
+
+    queries: Tensor  # (Q, 3)
+    looked_at: int
+    not_believed: int  # or not ranked first, where that was asked for
+    too_large: int
+
+
+def choose_queries(
+    subject: Subject,
+    facts: Tensor,
+    which: Which = "believed",
+    *,
+    limit: int | None = None,
+    max_nodes: int | None = None,
+    hops: int | None = None,
+    chunk: int = 256,
+) -> Chosen:
+    """Take, in order, facts (F, 3) the model believes (probability above one half), or ranks first, or all.
+
+    Of those, queries whose computation graph has more than `max_nodes` nodes are left out. Facts behind the last one
+    that `limit` lets in are not looked at.
+    """
+    taken: list[Tensor] = [facts[:0]]
+    count = looked_at = doubted = large = 0
+    reach = hops or subject.model.num_layers
+    with undisturbed(subject.model):
+        for part in facts.split(chunk):
+            wanted = _is_wanted(subject, part, which)
+            fits = torch.ones_like(wanted)
+            if max_nodes is not None:
+                fits[wanted] = (node_counts(subject.messages, part[wanted], reach) <= max_nodes).cpu()
+            here = (wanted & fits).nonzero().squeeze(1)
+            last = len(part)
+            if limit is not None and count + len(here) >= limit:
+                here = here[: limit - count]
+                last = int(here[-1]) + 1 if len(here) else 0
+            taken.append(part[here])
+            count, looked_at = count + len(here), looked_at + last
+            doubted += int((~wanted[:last]).sum())
+            large += int((wanted & ~fits)[:last].sum())
+            if count == limit:
+                break
+    return Chosen(torch.cat(taken), looked_at, doubted, large)
+
+
+def _is_wanted(subject: Subject, queries: Tensor, which: Which) -> Tensor:
+    if which == "all":
+        return torch.ones(len(queries), dtype=torch.bool)
+    standing = standing_of(subject, queries.to(subject.messages.device))
+    return (standing.score > 0 if which == "believed" else standing.rank == 1).cpu()

@@ -18,6 +18,7 @@ from powerlink.explanation import Explanation
 
 Protocol = Literal["powerlink", "paper"]
 RESAMPLES = 2000
+PICKS_AT_ONCE = 1_000_000  # queries drawn at a time: bounds memory to a few MB
 
 
 @dataclass(frozen=True)
@@ -46,25 +47,25 @@ def evaluate(explanations: Sequence[Explanation], seed: int = 0) -> Evaluation:
     tops = sorted({m for e in explanations for m in e.without_top})
     figures = [
         _figure(name, protocol, [value for e in explanations if (value := read(e)) is not None], seed)
-        for name, protocol, read in _readings(tops)
+        for name, protocol, read in readings(tops)
     ]
     statuses = Counter(e.status.value for e in explanations)
     return Evaluation(tuple(f for f in figures if f is not None), dict(statuses), len(explanations))
 
 
-_Reading = Callable[[Explanation], float | None]
+Reading = Callable[[Explanation], float | None]
 
 
-def _readings(tops: Sequence[int]) -> list[tuple[str, Protocol, _Reading]]:
+def readings(tops: Sequence[int]) -> list[tuple[str, Protocol, Reading]]:
     """List each metric with how it is read off one explanation; None leaves the query out of the mean."""
-    ours: list[tuple[str, Protocol, _Reading]] = [(f"HΔR:{m}", "powerlink", partial(_rank_got_worse, m)) for m in tops]
+    ours: list[tuple[str, Protocol, Reading]] = [(f"HΔR:{m}", "powerlink", partial(_rank_got_worse, m)) for m in tops]
     ours += [
         ("logit drop, each path", "powerlink", _mean_single_drop),
         ("logit drop, all paths", "powerlink", _joint_drop),
         ("logit change, only these kept", "powerlink", _kept_by_these),
         ("paths shown", "powerlink", lambda e: float(len(e.paths))),
     ]
-    paper: list[tuple[str, Protocol, _Reading]] = [
+    paper: list[tuple[str, Protocol, Reading]] = [
         ("F+", "paper", lambda e: e.paper.fidelity_plus if e.paper else None),
         ("F−", "paper", lambda e: e.paper.fidelity_minus if e.paper else None),
         ("Sparsity", "paper", lambda e: e.paper.sparsity if e.paper else None),
@@ -116,7 +117,10 @@ def _figure(metric: str, protocol: Protocol, values: list[float], seed: int) -> 
 def bootstrap_interval(values: np.ndarray, seed: int, share: float = 0.95) -> tuple[float, float]:
     """Return the percentile bootstrap interval of the mean, resampling queries."""
     generator = np.random.default_rng(seed)
-    means = np.array([generator.choice(values, values.size).mean() for _ in range(RESAMPLES)])
+    at_once = max(PICKS_AT_ONCE // values.size, 1)
+    sizes = [min(at_once, RESAMPLES - first) for first in range(0, RESAMPLES, at_once)]
+    picks = (generator.integers(0, values.size, (size, values.size)) for size in sizes)
+    means = np.concatenate([values[part].mean(1) for part in picks])
     edge = (1 - share) / 2
     low, high = np.quantile(means, [edge, 1 - edge])
     return float(low), float(high)

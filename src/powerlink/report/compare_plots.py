@@ -1,0 +1,179 @@
+"""The plots of a comparison as the numbers an SVG template reads; colours come from the page's style."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from powerlink.report.compare_tables import SHORT
+from powerlink.report.wording import harmless, number
+from powerlink.verify.comparison import ModelComparison
+from powerlink.verify.metrics import Protocol
+
+View = dict[str, Any]
+# Title, metric, protocol, and whether it is the same however paths are chosen.
+INTERVALS: tuple[tuple[str, str, Protocol, bool], ...] = (
+    ("Fall of the logit without the shown paths", "logit drop, all paths", "powerlink", False),
+    ("HΔR:5, facts removed, ranked among all", "HΔR:5", "powerlink", False),
+    ("HΔR:5, the paper's protocol", "HΔR:5", "paper", False),
+    ("F+ of the mask", "F+", "paper", True),
+    ("F− of the mask", "F−", "paper", True),
+    ("Sparsity of the mask over kept edges", "Sparsity (kept edges)", "paper", True),
+)
+LEFT, RIGHT, ROW, TOP, BOTTOM = 118.0, 430.0, 24.0, 8.0, 34.0
+SIDE = 300.0
+
+
+def legend(compared: ModelComparison) -> list[View]:
+    """Number the explainers, as the points of the scatter plots are."""
+    return [{"number": i, "name": harmless(name)} for i, name in enumerate(compared.explainers, start=1)]
+
+
+def intervals(compared: ModelComparison) -> list[View]:
+    """Return a plot per metric: a row per explainer, a dot with its 95 % interval per way of choosing paths."""
+    return [_intervals(compared, *plot) for plot in INTERVALS] if compared.explainers else []
+
+
+def _intervals(compared: ModelComparison, title: str, metric: str, protocol: Protocol, of_mask: bool) -> View:
+    selections = list(compared.tables)[:1] if of_mask else list(compared.tables)
+    marks = []
+    for series, select in enumerate(selections):
+        shift = (series - (len(selections) - 1) / 2) * 7
+        for place, row in enumerate(compared.tables[select]):
+            if figure := row.figure(metric, protocol):
+                named = row.explainer if of_mask else f"{row.explainer}, {SHORT[select]}"
+                y = TOP + (place + 0.5) * ROW + shift
+                marks.append((series, y, figure.mean, figure.low, figure.high, harmless(named)))
+    scale, ticks = _scale([value for mark in marks for value in mark[2:5]], LEFT, RIGHT, with_zero=True)
+    bottom = TOP + ROW * len(compared.explainers)
+    return {
+        "title": title,
+        "width": RIGHT + 20,
+        "height": bottom + BOTTOM,
+        "bottom": bottom,
+        "top": TOP,
+        "ticks": [{"x": _at(scale(tick)), "text": _tick(tick)} for tick in ticks],
+        "names": [
+            {"y": _at(TOP + (place + 0.5) * ROW + 4), "text": _shortened(harmless(name))}
+            for place, name in enumerate(compared.explainers)
+        ],
+        "marks": [
+            {
+                "series": series,
+                "y": _at(y),
+                "x": _at(scale(mean)),
+                "low": _at(scale(low)),
+                "high": _at(scale(high)),
+                "title": f"{name}: {number(mean, 3)} ({number(low, 3)} … {number(high, 3)})",
+            }
+            for series, y, mean, low, high, name in marks
+        ],
+        "series": [] if of_mask else [SHORT[select] for select in selections],
+    }
+
+
+def scatters(compared: ModelComparison) -> list[View]:
+    """Return fidelity against sparsity, and time against the size of the computation graph."""
+    if not compared.explainers:
+        return []
+    rows = next(iter(compared.tables.values()))
+    views = []
+    for metric in ("F+", "F−"):
+        points = [
+            (place, x.mean, y.mean)
+            for place, row in enumerate(rows, start=1)
+            if (x := row.figure("Sparsity (kept edges)", "paper")) and (y := row.figure(metric, "paper"))
+        ]
+        views.append(_scatter(compared, f"{metric} against sparsity", "sparsity over kept edges", metric, points))
+    times = [
+        (place, edges, seconds)
+        for place, name in enumerate(compared.explainers, start=1)
+        for edges, seconds in compared.paces[name].batches
+        if edges > 0 and seconds > 0
+    ]
+    title = "Time against size, a point per batch"
+    views.append(_scatter(compared, title, "edges of a computation graph", "seconds to score one", times, logs=True))
+    return views
+
+
+def _scatter(
+    compared: ModelComparison,
+    title: str,
+    x_title: str,
+    y_title: str,
+    points: Sequence[tuple[int, float, float]],
+    *,
+    logs: bool = False,
+) -> View:
+    left, right, top, bottom = 64.0, 64.0 + SIDE, 12.0, 12.0 + SIDE * 0.75
+    x_scale, x_ticks = _scale([x for _, x, _ in points], left + 14, right - 14)
+    y_make = _log_scale if logs else _scale
+    y_scale, y_ticks = y_make([y for _, _, y in points], bottom - 14, top + 14)
+    return {
+        "title": title,
+        "x_title": x_title,
+        "y_title": y_title,
+        "width": right + 20,
+        "height": bottom + 46,
+        "left": left,
+        "right": right,
+        "top": top,
+        "bottom": bottom,
+        "x_ticks": [{"at": _at(x_scale(tick)), "text": _tick(tick)} for tick in x_ticks],
+        "y_ticks": [{"at": _at(y_scale(tick)), "text": _tick(tick)} for tick in y_ticks],
+        "points": [
+            {
+                "x": _at(x_scale(x)),
+                "y": _at(y_scale(y)),
+                "number": place,
+                "hue": (place - 1) % 8,
+                "title": f"{harmless(compared.explainers[place - 1])}: {_tick(x)}, {_tick(y)}",
+            }
+            for place, x, y in points
+        ],
+    }
+
+
+Scale = Callable[[float], float]
+
+
+def _scale(values: Sequence[float], start: float, end: float, *, with_zero: bool = False) -> tuple[Scale, list[float]]:
+    """Return a linear scale onto [start, end], and round numbers on it: 1, 2 or 5 times a power of ten apart."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    if with_zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+    if high - low < 1e-9 * max(abs(low), abs(high), 1e-3):
+        low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+    rough = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
+    ticks = [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    return lambda value: start + (value - low) / (high - low) * (end - start), ticks
+
+
+def _log_scale(values: Sequence[float], start: float, end: float) -> tuple[Scale, list[float]]:
+    """Return a logarithmic scale with powers of ten on it; at least one decade."""
+    logs = [math.log10(value) for value in values] or [0.0]
+    low, high = math.floor(min(logs)), math.ceil(max(logs))
+    high = max(high, low + 1)
+    ticks = [10.0**i for i in range(low, high + 1)]
+    assert all(a < b for a, b in pairwise(ticks))
+    return lambda value: start + (math.log10(value) - low) / (high - low) * (end - start), ticks
+
+
+def _tick(value: float) -> str:
+    if abs(value) >= 1_000:
+        return f"{value:,.0f}".replace("-", "−")
+    digits = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
+    text = f"{value:.{digits}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "−")
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 17 else f"{name[:16]}…"
+
+
+def _at(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

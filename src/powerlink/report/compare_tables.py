@@ -1,0 +1,152 @@
+"""The tables of a comparison, once for the terminal, Markdown and the page: what stands in which cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from powerlink.report.wording import counted, harmless, number
+from powerlink.verify.comparison import ModelComparison, Overlap, Row
+from powerlink.verify.metrics import Protocol
+
+Metric = tuple[str, Protocol]
+
+OF_THE_MASK: tuple[Metric, ...] = (
+    ("F+", "paper"),
+    ("F−", "paper"),
+    ("Sparsity", "paper"),
+    ("Sparsity (kept edges)", "paper"),
+)
+OF_THE_PATHS: tuple[Metric, ...] = (
+    *((f"HΔR:{m}", "paper") for m in (1, 3, 5)),
+    *((f"HΔR:{m}", "powerlink") for m in (1, 3, 5)),
+    ("logit drop, all paths", "powerlink"),
+)
+WORDS = {"Sparsity (kept edges)": "Sparsity of kept", "logit drop, all paths": "logit drop"}
+CHOSEN = {
+    "mask": "Paths in the explainer's own order (the paper's protocol)",
+    "proof": "Paths chosen by proof among the explainer's own candidates",
+    "pooled": "Paths chosen by proof, the gradient's candidates added (the default of explain)",
+}
+SHORT = {"mask": "own order", "proof": "by proof", "pooled": "pooled"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure, its 95 % interval, and whether it differs from the first explainer's by more than chance."""
+
+    text: str
+    interval: str = ""
+    mark: str = ""  # ▲ above the first explainer's, ▼ below, nothing: not to be told apart
+
+    @property
+    def whole(self) -> str:
+        return f"{self.text}{self.mark}" + (f" ({self.interval})" if self.interval else "")
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table with explainers as rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+
+
+def tables(compared: ModelComparison) -> list[TableView]:
+    """Return the tables of one model: the mask with the time, the paths by each choice, and what became of queries."""
+    views = []
+    if first := next(iter(compared.tables.values()), ()):
+        seconds = [f"s a query, {SHORT[select]}" for select in compared.tables]
+        rows = (
+            (harmless(row.explainer), (*_cells(row, OF_THE_MASK), *_times(compared, row.explainer))) for row in first
+        )
+        columns = (*_titles(OF_THE_MASK), "s a query, scores alone", *seconds)
+        views.append(TableView("The mask, and the time", columns, tuple(rows)))
+    for select, table in compared.tables.items():
+        titles = (*_titles(OF_THE_PATHS), "paths")
+        shown: tuple[Metric, ...] = (*OF_THE_PATHS, ("paths shown", "powerlink"))
+        views.append(
+            TableView(CHOSEN[select], titles, tuple((harmless(row.explainer), _cells(row, shown)) for row in table))
+        )
+    views.append(_statuses(compared))
+    return views
+
+
+def _titles(metrics: Sequence[Metric]) -> tuple[str, ...]:
+    def title(metric: str, protocol: Protocol) -> str:
+        told = WORDS.get(metric, metric)
+        return f"{told}, paper" if metric.startswith("HΔR") and protocol == "paper" else told
+
+    return tuple(title(*metric) for metric in metrics)
+
+
+def _cells(row: Row, metrics: Sequence[Metric]) -> tuple[Cell, ...]:
+    return tuple(_cell(row, *metric) for metric in metrics)
+
+
+def _cell(row: Row, metric: str, protocol: Protocol) -> Cell:
+    figure, gap = row.figure(metric, protocol), row.difference(metric, protocol)
+    if figure is None:
+        return Cell("–")
+    if metric == "paths shown":
+        return Cell(number(figure.mean, 1))
+    mark = ("▲" if gap.mean > 0 else "▼") if gap is not None and gap.significant else ""
+    return Cell(number(figure.mean, 3), f"{number(figure.low, 3)} … {number(figure.high, 3)}", mark)
+
+
+def _times(compared: ModelComparison, explainer: str) -> list[Cell]:
+    pace = compared.paces[explainer]
+    return [Cell(_seconds(value)) for value in (pace.scoring, *pace.whole.values())]
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f}" if math.isfinite(value) else "–"
+
+
+def _statuses(compared: ModelComparison) -> TableView:
+    """Count statuses, a column for each that occurs under each way of choosing paths."""
+    columns = [
+        (select, status)
+        for select, table in compared.tables.items()
+        for status in sorted({status for row in table for status in row.statuses})
+    ]
+    found = {(select, row.explainer): row.statuses for select, table in compared.tables.items() for row in table}
+    rows = (
+        (harmless(name), tuple(Cell(str(found[select, name].get(status, 0))) for select, status in columns))
+        for name in compared.explainers
+    )
+    titles = tuple(f"{status.replace('_', ' ')}, {SHORT[select]}" for select, status in columns)
+    return TableView("What became of the queries", titles, tuple(rows))
+
+
+def agreement(compared: ModelComparison, select: str) -> TableView:
+    """Return how far every two agree: shared facts of the first five paths / same first path, both in per cent."""
+    found = {frozenset((o.one, o.other)): o for o in compared.overlaps[select]}
+    names = compared.explainers
+    rows = ((harmless(one), tuple(_overlap(found.get(frozenset((one, other)))) for other in names)) for one in names)
+    title = f"{SHORT[select].capitalize()}: shared facts of the first five paths / same first path, in per cent"
+    return TableView(title, tuple(map(harmless, names)), tuple(rows))
+
+
+def _overlap(overlap: Overlap | None) -> Cell:
+    if overlap is None or not overlap.queries:
+        return Cell("–")
+    return Cell(f"{100 * overlap.facts:.0f} / {100 * overlap.first:.0f}")
+
+
+def of_queries(compared: ModelComparison) -> str:
+    """Say how many queries there were, and what was left out."""
+    said = counted(compared.queries, "query").replace("querys", "queries")
+    if compared.left_out:
+        said += "; left out: " + ", ".join(f"{count:,} {why}" for why, count in compared.left_out.items())
+    return said
+
+
+def reading(compared: ModelComparison) -> str:
+    """Say how the marks are to be read."""
+    return (
+        f"▲ above and ▼ below {harmless(compared.explainers[0])}: the 95 % interval of the difference, queries "
+        "resampled in pairs, leaves out zero. Where nothing differs, one comparison in twenty is marked all the same."
+    )

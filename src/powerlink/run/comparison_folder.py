@@ -1,0 +1,215 @@
+"""The folder of a comparison of explainers; it goes on after a kill.
+
+DIR/settings.json                       what the comparison was begun with
+DIR/MODEL/EXPLAINER.SELECTION.jsonl     explanations, as `explain --out` writes them
+DIR/MODEL/EXPLAINER.seconds.json        what every batch took
+DIR/MODEL/EXPLAINER.safetensors         what was fitted for the comparison
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from powerlink.atomic_file import write_atomically
+from powerlink.errors import DataError, MismatchError, OutputError
+from powerlink.explainers.catalog import Recipe
+from powerlink.explainers.protocol import Explainer, Fitted
+from powerlink.explanation import Explanation, Query
+from powerlink.kg.knowledge_graph import Split
+from powerlink.models.subject import Subject
+from powerlink.narrate import name_query
+from powerlink.pipeline import ExplainSettings
+from powerlink.run.explain_many import describe, explain_in_batches
+from powerlink.run.fitting import fit_explainer, spread_over
+from powerlink.run.ledger import Ledger, difference
+from powerlink.run.queries import Which
+from powerlink.run.scored_once import Elapsed, ScoredOnce
+from powerlink.verify.comparison import Pace
+
+Selection = Literal["mask", "proof", "pooled"]
+# How paths are chosen: the explainer's own order (the paper), by proof among its own candidates, or as `explain` does.
+SELECTIONS: dict[Selection, dict[str, Any]] = {
+    "mask": {"select": "mask", "also_consider": "none"},
+    "proof": {"select": "proof", "also_consider": "none"},
+    "pooled": {"select": "proof", "also_consider": "gradient"},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings:
+    """What all explainers of a comparison share."""
+
+    split: Split = "test"
+    which: Which = "believed"
+    max_nodes: int | None = None
+    fit: int | None = None
+    seed: int = 0
+    explain: ExplainSettings = field(default_factory=ExplainSettings)
+
+
+class Comparison:
+    """A folder in which explainers are compared; another comparison is refused there."""
+
+    def __init__(self, folder: Path, settings: CompareSettings, graph: str) -> None:
+        self.folder, self.settings = folder, settings
+        begun = asdict(settings) | {"graph": graph}
+        begun |= begun.pop("explain")
+        for chosen_per_ledger in SELECTIONS["mask"]:
+            del begun[chosen_per_ledger]
+        path = folder / "settings.json"
+        if path.exists():
+            _check_same(path, begun)
+        else:
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                raise OutputError(f"{folder} is there and holds no comparison: choose another --out")
+            write_atomically(path, (json.dumps(begun, indent=1) + "\n").encode())
+
+    def of(self, subject: Subject, explainer: Explainer, selections: tuple[Selection, ...]) -> ExplainerRun:
+        """Open, or begin, what one explainer says of one model."""
+        return ExplainerRun(self.home(subject), subject, explainer, selections, self.settings)
+
+    def home(self, subject: Subject) -> Path:
+        """Return the folder of a model, the same however the model is called."""
+        return self.folder / f"{quote(subject.name, safe='')}-{subject.hash[:8]}"
+
+    def fitted(self, subject: Subject, recipe: Recipe, told: Callable[[float], None] = lambda loss: None) -> Explainer:
+        """Fit an explainer on training facts, or take the fit that an earlier run made."""
+        path = self.home(subject) / f"{quote(recipe.name, safe='')}.safetensors"
+        if path.exists():
+            return recipe.make({"weights": str(path)})
+        facts = spread_over(torch.from_numpy(np.array(subject.graph.train)), self.settings.fit)
+        how = self.settings
+        return fit_explainer(subject, facts, path, kind=recipe.kind, settings=how.explain, seed=how.seed, told=told)
+
+
+def _check_same(path: Path, begun: Mapping[str, Any]) -> None:
+    try:
+        there = json.loads(path.read_text("utf-8"))
+        assert isinstance(there, dict)
+    except (OSError, ValueError, AssertionError):
+        raise DataError(f"{path} is damaged: choose another --out, or delete the folder to start anew") from None
+    for name in begun:
+        if there.get(name) != begun[name]:
+            raise MismatchError(
+                f"{path.parent} holds a comparison with another {difference(name, there.get(name), begun[name])}: "
+                "choose another --out, or delete it to start anew"
+            )
+
+
+class ExplainerRun:
+    """One explainer on one model: a ledger for each way of choosing paths, and what every batch took."""
+
+    def __init__(
+        self,
+        home: Path,
+        subject: Subject,
+        explainer: Explainer,
+        selections: tuple[Selection, ...],
+        settings: CompareSettings,
+    ) -> None:
+        if isinstance(explainer, Fitted):
+            explainer.check_fit(subject)
+        self._subject, self._explainer, self._seed = subject, explainer, settings.seed
+        self._settings = {select: replace(settings.explain, **SELECTIONS[select]) for select in selections}
+        self._made_by = {s: describe(subject, explainer, how, settings.seed) for s, how in self._settings.items()}
+        stem = quote(explainer.name, safe="")
+        self._ledgers = {s: Ledger(home / f"{stem}.{s}.jsonl", made_by) for s, made_by in self._made_by.items()}
+        self._seconds = _SecondsFile(home / f"{stem}.seconds.json")
+
+    def done(self, queries: Tensor) -> set[Query]:
+        """Return the queries (Q, 3) that are explained in every way."""
+        names = [name_query(self._subject.graph, query) for query in queries.tolist()]
+        return {name for name in names if all(name in ledger.done for ledger in self._ledgers.values())}
+
+    def run(self, queries: Tensor) -> Iterator[int]:
+        """Explain what is not done yet; yield after every batch, once it is on the disk, how many it was."""
+        done = self.done(queries)
+        once = ScoredOnce(self._explainer)
+        streams = {
+            select: explain_in_batches(
+                self._subject,
+                queries,
+                explainer=once,
+                settings=settings,
+                seed=self._seed,
+                done=done,
+                made_by=self._made_by[select],
+            )
+            for select, settings in self._settings.items()
+        }
+        while True:  # all streams walk the same batches, side by side
+            once.forget()
+            batch: dict[Selection, list[Explanation]] = {}
+            took: dict[str, Elapsed] = {}
+            for select, stream in streams.items():
+                start, scored = Elapsed.now(), once.took
+                part = next(stream, None)
+                if part is None:
+                    return
+                batch[select] = part
+                took[select] = Elapsed.now() - start - (once.took - scored)
+            took = {select: rest + once.took for select, rest in took.items()} | {"scoring": once.took}
+            explained = next(iter(batch.values()))
+            if once.queries:
+                self._seconds.add(explained[0].query, once.queries, once.edges, took)
+            for select, part in batch.items():
+                ledger = self._ledgers[select]
+                ledger.append([explanation for explanation in part if explanation.query not in ledger.done])
+            yield len(explained)
+
+    def found(self, queries: Tensor) -> dict[Selection, list[Explanation]]:
+        """Return the explanations of queries (Q, 3), in their order."""
+        names = [name_query(self._subject.graph, query) for query in queries.tolist()]
+        return {select: [ledger.done[name] for name in names] for select, ledger in self._ledgers.items()}
+
+    def pace(self) -> Pace:
+        """Return what a query took."""
+        return self._seconds.pace(tuple(self._settings))
+
+
+class _SecondsFile:
+    """What every batch took, by its first query; rewritten as a whole, so that it is never half."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._batches: dict[str, Any] = {}
+        if path.is_file():
+            try:
+                self._batches = dict(json.loads(path.read_text("utf-8")))
+            except (OSError, ValueError, TypeError):
+                raise DataError(f"{path} is damaged: delete the folder of the comparison to start anew") from None
+
+    def add(self, first: Query, queries: int, edges: int, took: Mapping[str, Elapsed]) -> None:
+        key, seconds = json.dumps(asdict(first)), {what: asdict(time) for what, time in took.items()}
+        before = self._batches.get(key, {})
+        if before.get("queries") == queries:  # the same batch once more, with paths chosen in another way
+            seconds |= before["seconds"]
+        self._batches[key] = {"queries": queries, "edges": edges, "seconds": seconds}
+        write_atomically(self._path, (json.dumps(self._batches, indent=1) + "\n").encode())
+
+    def pace(self, selections: tuple[str, ...]) -> Pace:
+        def mean(of: str, clock: str) -> float:
+            """Average over the batches that were timed for this; a selection may have been added later."""
+            timed = [b for b in self._batches.values() if of in b["seconds"]]
+            queries = sum(b["queries"] for b in timed)
+            return sum(b["seconds"][of][clock] for b in timed) / queries if queries else float("nan")
+
+        return Pace(
+            mean("scoring", "clock"),
+            {select: mean(select, "clock") for select in selections},
+            mean("scoring", "cpu"),
+            {select: mean(select, "cpu") for select in selections},
+            [
+                (b["edges"] / b["queries"], b["seconds"]["scoring"]["clock"] / b["queries"])
+                for b in self._batches.values()
+            ],
+        )

@@ -1,0 +1,176 @@
+"""Explainers side by side on the same queries: figures, paired differences, and how far their paths agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from powerlink.explanation import Explanation, Fact
+from powerlink.verify.metrics import Figure, Protocol, bootstrap_interval, readings
+
+TOPS = (1, 3, 5)
+PATHS_COMPARED = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far a mean lies from the reference's, with its 95 % interval: queries are resampled in pairs."""
+
+    metric: str
+    protocol: Protocol
+    mean: float
+    low: float
+    high: float
+    queries: int
+
+    @property
+    def significant(self) -> bool:
+        """Zero lies outside the interval."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One explainer's figures, and their differences to the reference's; the reference itself has none."""
+
+    explainer: str
+    figures: tuple[Figure, ...]
+    differences: tuple[Difference, ...]
+    statuses: Mapping[str, int]
+    queries: int
+
+    def figure(self, metric: str, protocol: Protocol) -> Figure | None:
+        """Find a figure by its name."""
+        return next((f for f in self.figures if (f.metric, f.protocol) == (metric, protocol)), None)
+
+    def difference(self, metric: str, protocol: Protocol) -> Difference | None:
+        """Find a difference by the figure's name."""
+        return next((d for d in self.differences if (d.metric, d.protocol) == (metric, protocol)), None)
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How far two explainers show the same, over the queries for which either shows a path."""
+
+    one: str
+    other: str
+    facts: float  # mean Jaccard index of the facts of their first five paths
+    first: float  # share of queries with the same first path
+    queries: int
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What an explainer takes: mean seconds a query, by the clock and of the processor."""
+
+    scoring: float  # its edge scores alone
+    whole: Mapping[str, float]  # selection → with extraction, search, choice and verdict
+    scoring_cpu: float
+    whole_cpu: Mapping[str, float]
+    batches: Sequence[tuple[float, float]]  # of each batch: mean edges of a query, mean seconds of scoring one
+
+
+@dataclass(frozen=True)
+class ModelComparison:
+    """Everything that was found about the explainers of one model."""
+
+    label: str
+    model: str  # e.g. "compgcn-distmult"
+    model_hash: str
+    graph: str
+    queries: int
+    left_out: Mapping[str, int]  # why → how many facts
+    tables: Mapping[str, tuple[Row, ...]]  # selection → a row per explainer, the reference first
+    overlaps: Mapping[str, tuple[Overlap, ...]]
+    paces: Mapping[str, Pace]
+    refused: Mapping[str, str] = field(default_factory=dict)  # explainer → why it could not take part
+    examples: tuple[Mapping[str, Explanation], ...] = ()  # of a query each: explainer → what it says
+
+    @property
+    def explainers(self) -> list[str]:
+        """Those that took part, the reference first."""
+        return [row.explainer for row in next(iter(self.tables.values()), ())]
+
+
+Found = Mapping[str, Sequence[Explanation]]  # explainer → its explanations, all of the same queries in the same order
+
+
+def compare_figures(found: Found, seed: int = 0) -> tuple[Row, ...]:
+    """Summarise each explainer and set it beside the first; query by query, so that hard queries are hard for both."""
+    measured = {name: _measure(explanations) for name, explanations in found.items()}
+    rows: list[Row] = []
+    for name, values in measured.items():
+        reference = next(iter(measured.values()))
+        rows.append(
+            Row(
+                name,
+                tuple(f for key, v in values.items() if (f := _figure(*key, v, seed)) is not None),
+                tuple(d for key, v in values.items() if (d := _difference(*key, v, reference[key], seed)) is not None)
+                if rows
+                else (),
+                dict(Counter(e.status.value for e in found[name])),
+                len(found[name]),
+            )
+        )
+    return tuple(rows)
+
+
+_Values = NDArray[np.float64]  # (Q,); NaN where a query has no such figure
+
+
+def _measure(explanations: Sequence[Explanation]) -> dict[tuple[str, Protocol], _Values]:
+    def value(read: float | None) -> float:
+        return np.nan if read is None else read
+
+    return {
+        (metric, protocol): np.array([value(read(e)) for e in explanations], dtype=np.float64)
+        for metric, protocol, read in readings(TOPS)
+    }
+
+
+def _figure(metric: str, protocol: Protocol, values: _Values, seed: int) -> Figure | None:
+    there = values[~np.isnan(values)]
+    if not there.size:
+        return None
+    return Figure(metric, protocol, float(there.mean()), *bootstrap_interval(there, seed), there.size)
+
+
+def _difference(metric: str, protocol: Protocol, values: _Values, reference: _Values, seed: int) -> Difference | None:
+    gaps = values - reference
+    gaps = gaps[~np.isnan(gaps)]
+    if not gaps.size:
+        return None
+    return Difference(metric, protocol, float(gaps.mean()), *bootstrap_interval(gaps, seed), gaps.size)
+
+
+def compare_paths(found: Found) -> tuple[Overlap, ...]:
+    """Compare the paths of every two explainers."""
+    shown = {name: [_shown(e) for e in explanations] for name, explanations in found.items()}
+    return tuple(_overlap(one, other, shown[one], shown[other]) for one, other in combinations(shown, 2))
+
+
+_Shown = tuple[frozenset[Fact], tuple[Fact, ...]]  # the facts of the first paths, and the first path
+
+
+def _shown(explanation: Explanation) -> _Shown:
+    paths = explanation.paths[:PATHS_COMPARED]
+    facts = frozenset(Fact(f.head, f.relation, f.tail) for path in paths for f in path.facts)
+    return facts, paths[0].facts if paths else ()
+
+
+def _overlap(one: str, other: str, ones: Sequence[_Shown], others: Sequence[_Shown]) -> Overlap:
+    pairs = [(a, b) for a, b in zip(ones, others, strict=True) if a[0] or b[0]]
+    facts = [len(a[0] & b[0]) / len(a[0] | b[0]) for a, b in pairs]
+    first = [a[1] == b[1] for a, b in pairs]
+    return Overlap(
+        one,
+        other,
+        float(np.mean(facts)) if pairs else float("nan"),
+        float(np.mean(first)) if pairs else float("nan"),
+        len(pairs),
+    )
