@@ -1,8 +1,9 @@
 """A frozen reference: Power-Link's mask learned as it is first written, to measure the product's against.
 
-Every edge of a query concatenates six vectors and runs them through an MLP, the model passes messages over all edges and
-nodes of the computation graph in every layer, walks are counted by multiplying a vector with a sparse matrix, and autograd
-goes back through every index. One query at a time. The numbers are those of the product, whose first weights it uses.
+Every edge of a query concatenates six vectors and runs them through an MLP, the model passes messages over all edges
+and nodes of the computation graph in every layer, walks are counted by multiplying a vector with a sparse matrix, and
+autograd goes back through every index. One query at a time. The numbers are those of the product, whose first weights
+it uses.
 """
 
 from __future__ import annotations

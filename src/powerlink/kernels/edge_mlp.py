@@ -16,8 +16,8 @@ from torch import Tensor
 
 from powerlink.graphs.incidence import row_pointer
 
-CHUNK = 2_048  # edges whose hidden layers a core's cache holds
-BLOCK = 65_536  # edges whose slopes are added up at once
+CHUNK = 4_096  # edges whose hidden layers a core's cache holds
+BLOCK = 16_384  # edges whose slopes are added up at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,19 @@ class EdgeRows:
         return blocks
 
     @cached_property
+    def _scratch(self) -> dict[torch.dtype, tuple[Tensor, Tensor, Tensor]]:
+        return {}
+
+    def scratch(self, table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return memory for two chunks and a block, the same at every call."""
+        if table.dtype not in self._scratch:
+            width, widest = table.size(1), min(BLOCK, max(self.sizes, default=0))
+            sizes = (min(CHUNK, widest), min(CHUNK, widest), widest)
+            one, other, block = (table.new_empty(size, width) for size in sizes)
+            self._scratch[table.dtype] = one, other, block
+        return self._scratch[table.dtype]
+
+    @cached_property
     def three_by_three(self) -> Tensor:
         """Where the rows of each edge of a chunk begin: (CHUNK + 1,) int32."""
         return torch.arange(0, 3 * CHUNK + 1, 3, dtype=torch.int32, device=self.source.device)
@@ -86,11 +99,11 @@ def _sum_rows(table: Tensor, index: Tensor, first: Tensor) -> Tensor:
 
 
 class _Layers:
-    """Both hidden layers of a chunk of edges, in memory that every chunk uses again."""
+    """Both hidden layers of a chunk of edges."""
 
     def __init__(self, rows: EdgeRows, table: Tensor, second: Tensor, second_bias: Tensor) -> None:
         self._rows, self._table, self._second, self._bias = rows, table, second, second_bias
-        self._deeper = table.new_empty(CHUNK, table.size(1))
+        self._deeper = rows.scratch(table)[0]
 
     def __call__(self, query: int, chunk: _Chunk) -> tuple[Tensor, Tensor]:
         count = chunk.edges.stop - chunk.edges.start
@@ -119,11 +132,11 @@ class _EdgeMLP(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         rows: EdgeRows = ctx.rows
         table, second, second_bias, last, _ = ctx.saved_tensors
-        d_table, d_second, d_second_bias, d_last, d_last_bias = result = [torch.zeros_like(t) for t in ctx.saved_tensors]
+        d_table, d_second, d_second_bias, d_last, d_last_bias = result = [
+            torch.zeros_like(t) for t in ctx.saved_tensors
+        ]
         layers = _Layers(rows, table, second, second_bias)
-        widest = max((block.edges.stop - block.edges.start for block in rows.blocks), default=0)
-        slopes = table.new_empty(widest, table.size(1))  # of the first layer, for a block
-        scratch = table.new_empty(CHUNK, table.size(1))  # of the second, for a chunk
+        _, scratch, slopes = rows.scratch(table)  # slopes of the second layer, for a chunk; of the first, for a block
         for block in rows.blocks:
             query, begin = block.query, block.edges.start
             for chunk in block.chunks:
