@@ -17,7 +17,7 @@ def inputs(sizes, nodes=5, slots=4, width=3):
     index = [torch.randint(0, size, (count,), generator=generator) for size in (nodes, nodes, slots)]
     tensors = [draw(nodes, width), draw(nodes, width), draw(slots, width)]
     own = [draw(queries, width, width), draw(queries, width), draw(queries, width, 1), draw(queries, 1)]
-    return EdgeRows(*index, nodes, sizes), tensors, own
+    return EdgeRows(*index, nodes, slots, sizes), tensors, own
 
 
 def plain(rows, tensors, own):

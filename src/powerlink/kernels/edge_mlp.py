@@ -2,7 +2,7 @@
 
 It runs over a few thousand edges at a time and computes them again in the backward pass, so that nothing of the size
 edges × width is ever kept: what it remembers is one number per edge. On a CPU, fresh memory costs more than arithmetic
-does: what a piece computes goes into the memory of the piece before it.
+does: what a piece computes goes into the memory of the piece before it. On a GPU one fused kernel does it all.
 """
 
 from __future__ import annotations
@@ -14,10 +14,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from powerlink.graphs.incidence import row_pointer
+from powerlink.graphs.incidence import Incidence, Lookup, row_pointer
+from powerlink.kernels.fused import can_fuse
 
 CHUNK = 4_096  # edges whose hidden layers a core's cache holds
 BLOCK = 16_384  # edges whose slopes are added up at once
+RUN = 1_024  # edges that one GPU program walks
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """Edges in runs of one query each, however different the queries' sizes."""
+
+    start: Tensor  # (runs,)
+    end: Tensor  # (runs,)
+    query: Tensor  # (runs,)
+    by_query: Incidence  # the runs of each query
+
+    @property
+    def bounds(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.start, self.end, self.query
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +64,36 @@ class EdgeRows:
     target: Tensor  # (E,) row of `as_tail`
     slot: Tensor  # (E,) row of `by_relation`
     num_nodes: int  # rows of `as_head`, and of `as_tail`
+    num_slots: int  # rows of `by_relation`
     sizes: tuple[int, ...]
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The rows of the table [as_head; as_tail; by_relation] that each edge reads: (3, E) int32."""
+        return torch.stack([self.source, self.target + self.num_nodes, self.slot + 2 * self.num_nodes]).int()
+
+    @cached_property
+    def runs(self) -> _Runs:
+        """The edges in runs for the fused kernel."""
+        sizes = torch.tensor(self.sizes, device=self.source.device, dtype=torch.long)
+        count, end = (sizes + RUN - 1) // RUN, sizes.cumsum(0)
+        query = torch.repeat_interleave(torch.arange(sizes.numel(), device=sizes.device), count)
+        which = torch.arange(query.numel(), device=sizes.device) - (count.cumsum(0) - count)[query]
+        start = (end - sizes)[query] + which * RUN
+        stop = torch.minimum(start + RUN, end[query])
+        return _Runs(start, stop, query, Lookup(query, sizes.numel()).readers)
+
+    @cached_property
+    def readers(self) -> Incidence:
+        """The edges that read each row of the table, sorted by row."""
+        edge = torch.arange(self.source.numel(), device=self.source.device)
+        num_rows = 2 * self.num_nodes + self.num_slots
+        return Incidence.of(self.rows.flatten().long(), edge.repeat(3), num_rows, edge.numel())
 
     @cached_property
     def blocks(self) -> list[_Block]:
         """The edges in blocks of one query each, over the table [as_head; as_tail; by_relation]."""
-        rows = torch.stack([self.source, self.target + self.num_nodes, self.slot + 2 * self.num_nodes], dim=1)  # (E, 3)
+        rows = self.rows.t()  # (E, 3)
         blocks, begin = [], 0
         for query, size in enumerate(self.sizes):
             for start in range(begin, begin + size, BLOCK):
@@ -82,7 +122,7 @@ class EdgeRows:
 
 
 def _block(query: int, edges: slice, rows: Tensor) -> _Block:
-    flat = rows.flatten().int()
+    flat = rows.flatten()
     chunks = [
         _Chunk(slice(start, min(start + CHUNK, edges.stop)), flat[3 * (start - edges.start) :][: 3 * CHUNK])
         for start in range(edges.start, edges.stop, CHUNK)
@@ -155,6 +195,40 @@ class _EdgeMLP(torch.autograd.Function):
         return None, *result
 
 
+class FusedMLP(torch.autograd.Function):
+    """The same on a GPU."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: EdgeRows, *tensors: Tensor) -> Tensor:
+        from powerlink.kernels.gpu.edge_mlp import score_runs  # noqa: PLC0415 - only where there is Triton
+
+        table, *parameters = tensors
+        ctx.save_for_backward(*tensors)
+        ctx.rows = rows
+        return score_runs(table, rows.rows, rows.runs.bounds, parameters)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        from powerlink.kernels.gpu.edge_mlp import slopes_of_runs  # noqa: PLC0415
+        from powerlink.kernels.gpu.product_sum import product_sum  # noqa: PLC0415
+
+        rows: EdgeRows = ctx.rows
+        table, *parameters = ctx.saved_tensors
+        slopes, shares = slopes_of_runs(table, rows.rows, rows.runs.bounds, parameters, grads[0])
+        d_table = product_sum(slopes, None, None, rows.readers)
+        totals = product_sum(shares, None, None, rows.runs.by_query)  # (Q, H·H + 2H + 1)
+        split = totals.split([part[0].numel() for part in parameters], dim=1)
+        return None, d_table, *(total.reshape(part.shape) for total, part in zip(split, parameters, strict=True))
+
+
+def _can_fuse(table: Tensor) -> bool:
+    if not can_fuse(table) or table.dtype != torch.float32:  # matrix units multiply no float64
+        return False
+    from powerlink.kernels.gpu.edge_mlp import WIDEST  # noqa: PLC0415
+
+    return table.size(1) <= WIDEST
+
+
 def _where_positive(slopes: Tensor, values: Tensor) -> None:
     """Set slopes to zero, in place, where the values behind a ReLU are zero."""
     torch.ops.aten.threshold_backward.grad_input(slopes, values, 0, grad_input=slopes)
@@ -177,5 +251,6 @@ def edge_mlp(
     last (Q, H, 1) and last_bias (Q, 1) are each query's own.
     """
     table = torch.cat([as_head, as_tail, by_relation])
-    result: Tensor = _EdgeMLP.apply(rows, table, second, second_bias, last, last_bias)  # type: ignore[no-untyped-call]
+    function = FusedMLP if _can_fuse(table) else _EdgeMLP
+    result: Tensor = function.apply(rows, table, second, second_bias, last, last_bias)  # type: ignore[no-untyped-call]
     return result
