@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from powerlink import load_graph, load_model
+from builders import knowledge_graph, model_of, random_rows
+from powerlink import ExplainSettings, Subject, load_graph, load_model
+from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.models.link_model import build_model
 from powerlink.models.presets import PRESETS
 from powerlink.models.training import Trainer
+from powerlink.pipeline import computation_graph
 
 ROOT = Path(__file__).parent.parent
 NAMES = "fb15k-237/rgcn-distmult", "wn18rr/compgcn-transe"
@@ -253,3 +256,21 @@ def test_the_plain_step_it_is_measured_against_computes_the_same(name, data, mon
         loss = ours.step(batch)
         expected = plain_step.step(plain.model.train(), plain.messages, plain.targets, batch, plain.optimizer)
         torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_the_plain_mask_it_is_measured_against_is_learned_alike(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from plain_mask import plain_mask  # noqa: PLC0415
+
+    rows = random_rows(0, 30, 3, 140)
+    subject = Subject.of(knowledge_graph(rows, 30, 3), model_of("wgcn", "conve", 2, 30, 3))
+    explainer, settings = PowerLink(), ExplainSettings(hops=2, hub_limit=0)
+    for query in random_rows(1, 30, 3, 5):
+        graph = computation_graph(subject, torch.tensor([query]), settings)
+        fast = explainer.score_edges(subject.model, graph, 0).values[graph.kept_edges.index]
+        slow = plain_mask(subject.model, graph, explainer, 0)
+        assert fast.dtype == slow.dtype == torch.float64
+        assert slow.numel() > 50
+        start = replace(explainer, steps=0).score_edges(subject.model, graph, 0).values[graph.kept]
+        assert (slow - start).abs().max() > 0.1, "fifty steps must have moved the mask"
+        torch.testing.assert_close(fast, slow, rtol=0, atol=1e-6)

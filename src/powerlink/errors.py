@@ -7,7 +7,7 @@ PowerlinkError
 ├── ExplainerError       an explainer breaks its contract (wrong shape, a changed model …)
 ├── MismatchError        two things that do not belong together (a report of another graph, other settings)
 ├── SettingsError        a setting outside its range, or two that contradict each other
-├── DeviceError          no such device on this machine
+├── DeviceError          no such device on this machine, or too little memory on it
 └── OutputError          a file that cannot be written (missing rights, a full disk)
 """
 
@@ -55,7 +55,7 @@ class SettingsError(PowerlinkError):
 
 
 class DeviceError(PowerlinkError):
-    """No such device on this machine."""
+    """No such device on this machine, or too little memory on it."""
 
 
 class OutputError(PowerlinkError):

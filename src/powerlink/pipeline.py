@@ -21,6 +21,7 @@ from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject, undisturbed
 from powerlink.narrate import Findings, narrate, unexplained
 from powerlink.paths.propose import Candidates, Cost, has_path, pool, propose
+from powerlink.stage_clock import StageClock
 from powerlink.verify.counterfactual import Standing
 from powerlink.verify.selection import choose_by_proof, choose_in_order
 from powerlink.verify.verdict import judge, standing_of
@@ -72,20 +73,24 @@ def explain_batch(
     settings: ExplainSettings | None = None,
     seed: int = 0,
     made_by: MadeBy | None = None,
+    clock: StageClock | None = None,
 ) -> list[Explanation]:
     """Explain a batch of queries (Q, 3) of head, relation, tail; a relation ≥ R asks through the inverse."""
+    clock = clock or StageClock()
     explainer, settings = explainer or PowerLink(), settings or ExplainSettings()
     if isinstance(explainer, Fitted):
         explainer.check_fit(subject)
     queries = queries.to(subject.messages.device)
     with undisturbed(subject.model):
-        standing = standing_of(subject, queries)
+        with clock("rank the prediction"):
+            standing = standing_of(subject, queries)
         told = _told_at_once(subject, queries, standing, made_by)
         open_queries = torch.tensor([i for i in range(len(queries)) if i not in told], device=queries.device)
         if open_queries.numel():
-            findings = _investigate(subject, queries[open_queries], explainer, settings, seed)
+            findings = _investigate(subject, queries[open_queries], explainer, settings, seed, clock)
             here = Standing(standing.score[open_queries], standing.rank[open_queries])
-            stories = narrate(subject.graph, findings, here, made_by)
+            with clock("tell"):
+                stories = narrate(subject.graph, findings, here, made_by)
             told |= dict(zip(open_queries.tolist(), stories, strict=True))
     return [told[i] for i in range(len(queries))]
 
@@ -102,23 +107,34 @@ class Found:
 
 
 def find_paths(
-    model: LinkModel, graph: ComputationGraph, explainer: Explainer, settings: ExplainSettings, seed: int
+    model: LinkModel,
+    graph: ComputationGraph,
+    explainer: Explainer,
+    settings: ExplainSettings,
+    seed: int,
+    clock: StageClock | None = None,
 ) -> Found:
     """Score edges, search paths and choose among them; graph must be pruned and hold features."""
-    scores = score_faithfully(explainer, model, graph, seed)
+    clock = clock or StageClock()
+    with clock("score edges"):
+        scores = score_faithfully(explainer, model, graph, seed)
     wish = {"count": settings.candidates, "min_length": settings.min_length, "max_length": settings.max_length}
-    proposals = {explainer.name: propose(graph, scores.values, cost=settings.cost or explainer.cost, **wish)}
+    with clock("search paths"):
+        proposals = {explainer.name: propose(graph, scores.values, cost=settings.cost or explainer.cost, **wish)}
     if settings.select == "proof" and settings.also_consider == "gradient":
         # Proof will judge what it proposes, so it may look everywhere: pruning is for those who must learn a mask.
         everything = graph.pruned_to(torch.ones_like(graph.kept))
-        slopes = Gradient().score_edges(model, everything, seed).values
-        proposals.setdefault(Gradient.name, propose(everything, slopes, cost=Gradient.cost, **wish))
+        with clock("gradient"):
+            slopes = Gradient().score_edges(model, everything, seed).values
+        with clock("search paths"):
+            proposals.setdefault(Gradient.name, propose(everything, slopes, cost=Gradient.cost, **wish))
     candidates = pool(list(proposals.values()))
 
-    if settings.select == "proof":
-        chosen = choose_by_proof(model, graph, candidates.paths, settings.paths).index
-    else:
-        chosen = choose_in_order(graph, candidates.paths, settings.paths)
+    with clock("choose paths"):
+        if settings.select == "proof":
+            chosen = choose_by_proof(model, graph, candidates.paths, settings.paths).index
+        else:
+            chosen = choose_in_order(graph, candidates.paths, settings.paths)
     edges = candidates.paths.edges
     shown = (
         torch.where((chosen >= 0).unsqueeze(2), edges[chosen.clamp(min=0)], -1)
@@ -129,13 +145,15 @@ def find_paths(
 
 
 def _investigate(
-    subject: Subject, queries: Tensor, explainer: Explainer, settings: ExplainSettings, seed: int
+    subject: Subject, queries: Tensor, explainer: Explainer, settings: ExplainSettings, seed: int, clock: StageClock
 ) -> Findings:
     """Run stages 3 to 6 on queries that can be searched."""
-    graph = computation_graph(subject, queries, settings)
-    found = find_paths(subject.model, graph, explainer, settings, seed)
+    with clock("extract and prune"):
+        graph = computation_graph(subject, queries, settings)
+    found = find_paths(subject.model, graph, explainer, settings, seed, clock)
     scores = found.scores
-    verdict = judge(subject, graph, scores.values, found.shown, TOPS)
+    with clock("judge"):
+        verdict = judge(subject, graph, scores.values, found.shown, TOPS)
     return Findings(graph, scores.values, scores.path_term, found.candidates, found.chosen, verdict, found.proposers)
 
 

@@ -17,7 +17,7 @@ def inputs(sizes, nodes=5, slots=4, width=3):
     index = [torch.randint(0, size, (count,), generator=generator) for size in (nodes, nodes, slots)]
     tensors = [draw(nodes, width), draw(nodes, width), draw(slots, width)]
     own = [draw(queries, width, width), draw(queries, width), draw(queries, width, 1), draw(queries, 1)]
-    return EdgeRows(*index, sizes), tensors, own
+    return EdgeRows(*index, nodes, slots, sizes), tensors, own
 
 
 def plain(rows, tensors, own):
@@ -38,7 +38,8 @@ def fast(rows, tensors, own):
 @pytest.mark.parametrize("sizes", [(7,), (3, 0, 9), (0,), (1, 1, 1, 1)])
 @pytest.mark.parametrize("chunk", [2, 100])
 def test_value_and_gradients_equal_plain_torch_whatever_the_chunks(monkeypatch, sizes, chunk):
-    monkeypatch.setitem(module.CHUNK, "cpu", chunk)
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(module, "BLOCK", 2 * chunk)
     rows, tensors, own = inputs(sizes)
     expected, found = plain(rows, tensors, own), fast(rows, tensors, own)
     torch.testing.assert_close(found, expected)

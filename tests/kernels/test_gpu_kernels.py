@@ -13,6 +13,8 @@ from powerlink.graphs import incidence as incidence_module
 from powerlink.graphs.edges import TILE
 from powerlink.graphs.incidence import Incidence
 from powerlink.graphs.message_graph import MessageGraph
+from powerlink.kernels import edge_mlp as edge_mlp_module
+from powerlink.kernels.edge_mlp import EdgeRows, FusedMLP, _EdgeMLP
 from powerlink.kernels.gpu.l1_distance import distances, slopes
 from powerlink.kernels.gpu.one_to_all import loss_and_slope
 from powerlink.kernels.gpu.product_sum import product_dot, product_sum
@@ -190,3 +192,21 @@ def test_at_the_size_of_fb15k_237_float32_errs_by_less_than_a_thousandth():
     mine = torch.autograd.grad(distance, (points, there), given_back)
     for slope, reference in zip(mine, torch.autograd.grad(expected, theirs, given_back.double()), strict=True):
         assert relative_error(slope, reference) < 1e-3
+
+
+@pytest.mark.parametrize("sizes", [(7,), (70, 0, 9, 200), (0,)])
+@pytest.mark.parametrize("width", [3, 16])
+def test_the_fused_scorer_and_all_its_slopes_equal_the_plain_one(sizes, width, monkeypatch, poisoned_memory):
+    # queries of very different sizes, runs that end within a tile, a query without edges, and nothing at all
+    monkeypatch.setattr(edge_mlp_module, "RUN", 128)
+    generator = torch.Generator().manual_seed(0)
+    index = [torch.randint(0, size, (sum(sizes),), generator=generator).to(DEVICE) for size in (5, 5, 4)]
+    rows, queries = EdgeRows(*index, 5, 4, sizes), len(sizes)
+    shapes = [(14, width), (queries, width, width), (queries, width), (queries, width, 1), (queries, 1)]
+    tensors = [drawn(*shape, seed=i, dtype=torch.float32).requires_grad_() for i, shape in enumerate(shapes)]
+    fast, slow = FusedMLP.apply(rows, *tensors), _EdgeMLP.apply(rows, *tensors)
+    torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4)
+    given_back = drawn(sum(sizes), seed=9, dtype=torch.float32)
+    ours, theirs = (torch.autograd.grad(found, tensors, given_back) for found in (fast, slow))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import fact_lists, knowledge_graph, messages_of, random_rows, settings_of, triple_tensor
+from powerlink.errors import DeviceError
 from powerlink.explainers.floor import Gradient
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.graphs.computation_graph import extract
@@ -15,7 +16,8 @@ from powerlink.models.link_model import build_model
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
 from powerlink.run import explain_many as run
-from powerlink.run.batching import batches
+from powerlink.run.batching import BYTES_PER_EDGE, Budget, batches
+from powerlink.stage_clock import StageClock
 
 N, R = 14, 3
 ROWS = random_rows(3, N, R, 45)
@@ -36,7 +38,7 @@ def subject():
 )
 def test_every_query_is_in_one_batch_in_order_and_within_the_budget(rows, queries, budget, most):
     messages = messages_of(rows, N, R)
-    runs = batches(messages, triple_tensor(queries), 2, edge_budget=budget, most=most)
+    runs = batches(messages, triple_tensor(queries), 2, Budget(budget, most))
     assert [tuple(q) for part in runs for q in part.tolist()] == list(queries)
     for part in runs:
         assert 1 <= len(part) <= most
@@ -44,7 +46,7 @@ def test_every_query_is_in_one_batch_in_order_and_within_the_budget(rows, querie
 
 
 def test_no_queries_are_no_batches():
-    assert batches(messages_of(ROWS, N, R), triple_tensor([]), 2) == []
+    assert batches(messages_of(ROWS, N, R), triple_tensor([]), 2, Budget()) == []
 
 
 @pytest.mark.parametrize(("budget", "most"), [(1, 32), (60, 32), (10**6, 3)])
@@ -52,7 +54,7 @@ def test_explanations_do_not_depend_on_the_batches(subject, monkeypatch, budget,
     settings = ExplainSettings(paths=3, core=0)
     how = {"settings": settings, "explainer": PowerLink(steps=5)}
     whole = run.explain_many(subject, triple_tensor(QUERIES), **how)
-    monkeypatch.setattr(run, "batches", lambda *args: batches(*args, edge_budget=budget, most=most))
+    monkeypatch.setattr(run, "batches", lambda *args: batches(*args[:3], Budget(budget, most)))
     parts = list(run.explain_in_batches(subject, triple_tensor(QUERIES), **how))
     assert len(parts) > 1
     again = [explanation for part in parts for explanation in part]
@@ -99,3 +101,60 @@ def test_asking_for_heads_asks_through_the_inverse(subject):
     assert run.as_queries(subject, [("e1", "r2", "e3")]).tolist() == [[1, 2, 3]]
     assert run.as_queries(subject, []).shape == (0, 3)
     assert run.explain_many(subject, []) == []
+
+
+def test_a_batch_that_does_not_fit_is_halved_and_nothing_is_lost(subject, monkeypatch):
+    how = {"explainer": Gradient()}
+    whole = run.explain_many(subject, triple_tensor(QUERIES), **how)
+    sizes, real = [], run.explain_batch
+
+    def small_memory(subject, batch, **kwargs):
+        sizes.append(len(batch))
+        if len(batch) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(subject, batch, **kwargs)
+
+    monkeypatch.setattr(run, "explain_batch", small_memory)
+    again = run.explain_many(subject, triple_tensor(QUERIES), **how)
+    assert sizes[0] == len(QUERIES)
+    assert max(size for size in sizes if size <= 3) == 3
+    assert [e.query for e in again] == [e.query for e in whole]
+    assert [[p.facts for p in e.paths] for e in again] == [[p.facts for p in e.paths] for e in whole]
+
+
+def test_a_query_that_does_not_fit_alone_is_told_in_a_sentence_and_other_faults_are_not_hidden(subject, monkeypatch):
+    def raising(error):
+        def explain_batch(*_args, **_kwargs):
+            raise error
+
+        return explain_batch
+
+    monkeypatch.setattr(run, "explain_batch", raising(RuntimeError("DefaultCPUAllocator: can't allocate memory")))
+    with pytest.raises(DeviceError, match=r"too little memory on cpu to explain \(e0, r0, e1\): .*--hops 1"):
+        run.explain_many(subject, triple_tensor(QUERIES))
+    monkeypatch.setattr(run, "explain_batch", raising(RuntimeError("shapes do not match")))
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        run.explain_many(subject, triple_tensor(QUERIES))
+
+
+def test_a_budget_follows_from_memory():
+    cpu = torch.device("cpu")
+    assert Budget.of(cpu) == Budget()
+    assert Budget.of(cpu, 100 * BYTES_PER_EDGE).edges == 100
+    assert Budget.of(cpu, 1).edges == 1
+
+
+def test_a_clock_counts_the_stages(subject):
+    clock = StageClock()
+    list(run.explain_in_batches(subject, triple_tensor(QUERIES), explainer=Gradient(), clock=clock))
+    expected = {
+        "rank the prediction",
+        "extract and prune",
+        "score edges",
+        "search paths",
+        "choose paths",
+        "judge",
+        "tell",
+    }
+    assert expected <= clock.seconds.keys()
+    assert all(seconds > 0 for seconds in clock.seconds.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +42,7 @@ from powerlink.report.wording import counted
 from powerlink.run.explain_many import as_queries, describe, explain_in_batches
 from powerlink.run.ledger import Ledger
 from powerlink.run.queries import predicted_only, read_queries
+from powerlink.stage_clock import StageClock
 
 ExplainerOption = Annotated[str, typer.Option(help="Who proposes the paths: a name from `powerlink explainers`.")]
 Triple = tuple[str | None, str | None, str | None]
@@ -82,6 +84,11 @@ def explain(
     own: SetOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
+    memory: Annotated[
+        float | None,
+        typer.Option(help="What a batch of queries may take, in GiB; by default 2, or half of a GPU's.", min=0.001),
+    ] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Tell afterwards how long each stage took.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Explain predictions by the paths that carry them, each proven on the model.
@@ -109,20 +116,42 @@ def explain(
     there = {query for q in asked.tolist() if (query := name_query(subject.graph, q)) in done}
     if out and there:
         errors.print(f"{len(there):,} of {len(asked):,} are already in {shown(out)}", soft_wrap=True)
+    clock, start, explained = (StageClock(subject.messages.device) if profile else None), time.perf_counter(), 0
     try:
-        with progress() as bar:
-            task = bar.add_task("explaining", total=len(asked) - len(there))
-            for batch in explain_in_batches(subject, asked, explainer=maker, settings=settings, seed=seed, done=there):
+        with progress("{task.fields[rate]}") as bar:
+            task = bar.add_task("explaining", total=len(asked) - len(there), rate="")
+            made = explain_in_batches(
+                subject,
+                asked,
+                explainer=maker,
+                settings=settings,
+                seed=seed,
+                done=there,
+                memory=None if memory is None else int(memory * 2**30),
+                clock=clock,
+            )
+            for batch in made:
                 if ledger:
                     ledger.append(batch)
                 else:
                     done |= {explanation.query: explanation for explanation in batch}
-                bar.advance(task, len(batch))
+                explained += len(batch)
+                rate = explained / (time.perf_counter() - start)
+                bar.update(task, advance=len(batch), rate=f"{rate:.2g} explanations/s")
     except KeyboardInterrupt:
         if out is None:
             raise StoppedError("nothing was written; with --out a rerun would go on") from None
         raise StoppedError(f"what was explained is safe in {out}; run the same command again to go on") from None
     _print([done[name_query(subject.graph, query)] for query in asked.tolist()], out, json)
+    if clock:
+        _print_profile(clock, explained, time.perf_counter() - start)
+
+
+def _print_profile(clock: StageClock, explained: int, total: float) -> None:
+    """Tell how long each stage took, the longest first."""
+    errors.print(f"{counted(explained, 'explanation')} in {total:.1f} s")
+    for stage, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
+        errors.print(f"  {seconds:9.2f} s  {seconds / max(total, 1e-9):4.0%}  {stage}")
 
 
 def _subject(model: Path | None, pykeen: Path | None, device: Device) -> Subject:

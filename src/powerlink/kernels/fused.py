@@ -17,3 +17,8 @@ def _has_triton() -> bool:
 def can_fuse(tensor: Tensor) -> bool:
     """Say whether a tensor lies where Triton kernels run; everything else takes the plain-torch way."""
     return tensor.is_cuda and tensor.dtype in (torch.float32, torch.float64) and _has_triton()
+
+
+def product_precision() -> str:
+    """Say how fused float32 products are taken: in TF32 only where torch's own may be, too."""
+    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import torch
 from torch import Tensor
 
+from powerlink.errors import DeviceError
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.protocol import Explainer, described
 from powerlink.explanation import Explanation, MadeBy, Query
@@ -15,8 +16,9 @@ from powerlink.models.checkpoint import versions
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
 from powerlink.pipeline import ExplainSettings, explain_batch
-from powerlink.run.batching import batches
+from powerlink.run.batching import Budget, batches
 from powerlink.run.executor import Executor, Serial
+from powerlink.stage_clock import StageClock
 
 NamedTriple = tuple[str, str, str]
 
@@ -56,26 +58,56 @@ def explain_in_batches(
     executor: Executor | None = None,
     done: Collection[Query] = (),
     made_by: MadeBy | None = None,
+    memory: int | None = None,
+    clock: StageClock | None = None,
 ) -> Iterator[list[Explanation]]:
     """Yield the explanations of queries (Q, 3) batch by batch, in order, without those already `done`.
 
     `made_by` is what they say made them; by default, what `describe` says. Batches are cut from all queries and a batch
     that is not done is computed whole: the last digits of a number depend on its batch, and must not depend on where an
-    earlier run was killed.
+    earlier run was killed. `memory` is what a batch may take, in bytes; one that does not fit after all is halved.
+    `clock` counts each stage's seconds.
     """
     explainer, settings = explainer or PowerLink(), settings or ExplainSettings()
     origin = made_by or describe(subject, explainer, settings, seed)
 
     def job(batch: Tensor) -> list[Explanation]:
-        return explain_batch(subject, batch, explainer=explainer, settings=settings, seed=seed, made_by=origin)
+        try:
+            return explain_batch(
+                subject, batch, explainer=explainer, settings=settings, seed=seed, made_by=origin, clock=clock
+            )
+        except RuntimeError as error:
+            if not _ran_out_of_memory(error):
+                raise
+            if len(batch) == 1:
+                raise DeviceError(_too_large(subject, batch[0])) from None
+        # Outside of the handler: the error holds on to what filled the memory.
+        if subject.messages.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return [explanation for half in batch.tensor_split(2) for explanation in job(half)]
 
     def is_open(batch: Tensor) -> bool:
         return any(name_query(subject.graph, query) not in done for query in batch.tolist())
 
     already = frozenset(done)
-    runs = batches(subject.messages, queries, settings.hops or subject.model.num_layers)
+    budget = Budget.of(subject.messages.device, memory)
+    runs = batches(subject.messages, queries, settings.hops or subject.model.num_layers, budget)
     for explained in (executor or Serial()).map(job, [batch for batch in runs if is_open(batch)]):
         yield [explanation for explanation in explained if explanation.query not in already]
+
+
+def _ran_out_of_memory(error: RuntimeError) -> bool:
+    """Tell a full memory from other faults; a CPU's allocator has no error of its own."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _too_large(subject: Subject, query: Tensor) -> str:
+    asked = name_query(subject.graph, tuple(query.tolist()))
+    return (
+        f"there is too little memory on {subject.messages.device} to explain "
+        f"({asked.head}, {asked.relation}, {asked.tail}): "
+        "look at less of the graph with --hops 1 or a lower --hub-limit"
+    )
 
 
 def explain_many(

@@ -60,6 +60,8 @@ class TripletScorer:
             edges.source,
             edges.target,
             edges.query * self._relations.size(0) + edges.relation,
+            graph.num_nodes,
+            graph.num_queries * self._relations.size(0),
             tuple(torch.bincount(edges.query, minlength=graph.num_queries).tolist()),
         )
         inputs = 6 * self._nodes.size(1) if combination == "concat" else 3

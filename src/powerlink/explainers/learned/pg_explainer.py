@@ -149,7 +149,7 @@ class PairScorer:
         self._nodes, self._relations = features_of(graph)
         edges = graph.kept_edges
         sizes = tuple(torch.bincount(edges.query, minlength=graph.num_queries).tolist())
-        self._rows = EdgeRows(edges.source, edges.target, edges.query, sizes)
+        self._rows = EdgeRows(edges.source, edges.target, edges.query, graph.num_nodes, graph.num_queries, sizes)
 
     def logits(self) -> Tensor:
         """Return the logits of the kept edges: (E,)."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from powerlink.graphs.edges import TILE, Tiles
+from powerlink.kernels.fused import product_precision
 
 
 @triton.jit
@@ -84,7 +84,7 @@ def tile_product(rows: Tensor, blocks: Tensor, tiles: Tiles, *, transposed: bool
         _tile_product[(num_tiles, count)](
             rows.contiguous(), tiles.sources.index, blocks.contiguous(), tiles.relations.index, out,
             BLOCKS=count, size_in=size_in, size_out=size_out, stride_in=strides[0], stride_out=strides[1],
-            GATHER=not transposed, PRECISION=_precision(),
+            GATHER=not transposed, PRECISION=product_precision(),
             ROWS=TILE, IN=_side(size_in), OUT=_side(size_out), num_warps=4,
         )  # fmt: skip
     return out
@@ -99,15 +99,10 @@ def tile_outer(rows: Tensor, grad: Tensor, blocks: Tensor, tiles: Tiles) -> Tens
         _tile_outer[(num_tiles, count)](
             rows.contiguous(), tiles.sources.index, grad.contiguous(), out,
             BLOCKS=count, size_in=size_in, size_out=size_out,
-            PRECISION=_precision(), ROWS=TILE, IN=_side(size_in), OUT=_side(size_out), num_warps=4,
+            PRECISION=product_precision(), ROWS=TILE, IN=_side(size_in), OUT=_side(size_out), num_warps=4,
         )  # fmt: skip
     return out
 
 
 def _side(size: int) -> int:
     return max(16, int(triton.next_power_of_2(size)))  # the smallest side of a matrix unit's product
-
-
-def _precision() -> str:
-    """TF32 only where torch's own products may use it too."""
-    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"

@@ -1,0 +1,141 @@
+"""The triplet scorer, fused: gather three rows, add, ReLU, product, ReLU, dot; one number per edge is written.
+
+A program walks a run of edges of one query, tile by tile, with that query's matrix at hand. The way back computes the
+tile again, writes the slopes of its gathered rows, and keeps the sum of the parameters' slopes to itself until the run
+ends; sums over runs and over the readers of a row are taken in sort order afterwards, so that nothing is added up
+atomically and a run can be repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from powerlink.kernels.fused import product_precision
+
+TILE = 64  # edges that a matrix unit multiplies at once
+WIDEST = 64  # hidden layers whose tiles fit a multiprocessor's memory on the way back
+
+
+@triton.jit
+def _hidden(
+    table_ptr, row_ptr, num_edges, edge, inside, width: tl.constexpr, EDGES: tl.constexpr, WIDTH: tl.constexpr
+):  # fmt: skip
+    """The first hidden layer of a tile, (edges, WIDTH): zero outside."""
+    place = tl.arange(0, WIDTH)
+    both = inside[:, None] & (place < width)[None, :]
+    total = tl.zeros((EDGES, WIDTH), dtype=table_ptr.dtype.element_ty)
+    for part in tl.static_range(3):
+        row = tl.load(row_ptr + part * num_edges + edge, mask=inside, other=0).to(tl.int64)
+        total += tl.load(table_ptr + row[:, None] * width + place[None, :], mask=both, other=0.0)
+    return tl.maximum(total, 0.0)
+
+
+@triton.jit
+def _matrix(second_ptr, query, width: tl.constexpr, WIDTH: tl.constexpr):
+    i = tl.arange(0, WIDTH)
+    spot = query * (width * width) + i[:, None] * width + i[None, :]
+    return tl.load(second_ptr + spot, mask=(i < width)[:, None] & (i < width)[None, :], other=0.0)
+
+
+@triton.jit
+def _score_runs(
+    table_ptr, row_ptr, start_ptr, end_ptr, query_ptr, second_ptr, second_bias_ptr, last_ptr, last_bias_ptr, out_ptr,
+    num_edges, width: tl.constexpr, EDGES: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    run = tl.program_id(0).to(tl.int64)
+    query = tl.load(query_ptr + run)
+    start = tl.load(start_ptr + run)
+    end = tl.load(end_ptr + run)
+    place = tl.arange(0, WIDTH)
+    matrix = _matrix(second_ptr, query, width, WIDTH)
+    bias = tl.load(second_bias_ptr + query * width + place, mask=place < width, other=0.0)
+    last = tl.load(last_ptr + query * width + place, mask=place < width, other=0.0)
+    last_bias = tl.load(last_bias_ptr + query)
+    for first in range(start, end, EDGES):
+        edge = first + tl.arange(0, EDGES)
+        inside = edge < end
+        hidden = _hidden(table_ptr, row_ptr, num_edges, edge, inside, width, EDGES, WIDTH)
+        deeper = tl.maximum(tl.dot(hidden, matrix, input_precision=PRECISION) + bias[None, :], 0.0)
+        tl.store(out_ptr + edge, tl.sum(deeper * last[None, :], axis=1) + last_bias, mask=inside)
+
+
+@triton.jit
+def _slopes_of_runs(
+    table_ptr, row_ptr, start_ptr, end_ptr, query_ptr, second_ptr, second_bias_ptr, last_ptr, grad_ptr,
+    slope_ptr, share_ptr, num_edges,
+    width: tl.constexpr, EDGES: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """A run's share of the parameters' slopes lies in a row: the matrix, its bias, the last weights, the last bias."""
+    run = tl.program_id(0).to(tl.int64)
+    query = tl.load(query_ptr + run)
+    start = tl.load(start_ptr + run)
+    end = tl.load(end_ptr + run)
+    place = tl.arange(0, WIDTH)
+    there = place < width
+    matrix = _matrix(second_ptr, query, width, WIDTH)
+    bias = tl.load(second_bias_ptr + query * width + place, mask=there, other=0.0)
+    last = tl.load(last_ptr + query * width + place, mask=there, other=0.0)
+    d_matrix = tl.zeros((WIDTH, WIDTH), dtype=tl.float32)
+    d_bias = tl.zeros((WIDTH,), dtype=tl.float32)
+    d_last = tl.zeros((WIDTH,), dtype=tl.float32)
+    d_last_bias = tl.zeros((EDGES,), dtype=tl.float32)
+    for first in range(start, end, EDGES):
+        edge = first + tl.arange(0, EDGES)
+        inside = edge < end
+        grad = tl.load(grad_ptr + edge, mask=inside, other=0.0)  # zero outside: no share in any sum
+        hidden = _hidden(table_ptr, row_ptr, num_edges, edge, inside, width, EDGES, WIDTH)
+        deeper = tl.maximum(tl.dot(hidden, matrix, input_precision=PRECISION) + bias[None, :], 0.0)
+        d_last += tl.sum(deeper * grad[:, None], axis=0)
+        d_last_bias += grad
+        back = tl.where(deeper > 0, grad[:, None] * last[None, :], 0.0)
+        d_bias += tl.sum(back, axis=0)
+        d_matrix += tl.dot(tl.trans(hidden), back, input_precision=PRECISION)
+        front = tl.dot(back, tl.trans(matrix), input_precision=PRECISION)
+        spot = edge.to(tl.int64)[:, None] * width + place[None, :]
+        tl.store(slope_ptr + spot, tl.where(hidden > 0, front, 0.0), mask=inside[:, None] & there[None, :])
+    share_ptr += run * (width * width + 2 * width + 1)
+    tl.store(share_ptr + place[:, None] * width + place[None, :], d_matrix, mask=there[:, None] & there[None, :])
+    tl.store(share_ptr + width * width + place, d_bias, mask=there)
+    tl.store(share_ptr + width * width + width + place, d_last, mask=there)
+    tl.store(share_ptr + width * width + 2 * width, tl.sum(d_last_bias, axis=0))
+
+
+def score_runs(table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor], parameters: list[Tensor]) -> Tensor:
+    """Return the score of every edge, (E,).
+
+    table (t, H); rows (3, E) int32; runs: first edge, edge behind the last, query; parameters: second (Q, H, H),
+    second_bias (Q, H), last (Q, H, 1), last_bias (Q, 1).
+    """
+    out = table.new_empty(rows.size(1))
+    if runs[0].numel():
+        _score_runs[(runs[0].numel(),)](
+            table, rows, *runs, *(part.contiguous() for part in parameters), out, rows.size(1), **_shape(table)
+        )
+    return out
+
+
+def slopes_of_runs(
+    table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor], parameters: list[Tensor], grad: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the slopes of each edge's gathered rows, (E, H), and each run's share of the parameters', (runs, …)."""
+    width = table.size(1)
+    slopes = table.new_empty(rows.size(1), width)
+    shares = table.new_empty(runs[0].numel(), width * width + 2 * width + 1)
+    if runs[0].numel():
+        _slopes_of_runs[(runs[0].numel(),)](
+            table, rows, *runs, *(part.contiguous() for part in parameters[:3]), grad.contiguous(), slopes, shares,
+            rows.size(1), **_shape(table),
+        )  # fmt: skip
+    return slopes, shares
+
+
+def _shape(table: Tensor) -> dict[str, Any]:
+    width = table.size(1)
+    padded = max(16, triton.next_power_of_2(width))  # the smallest side of a matrix unit's product
+    # three products of TF32 are as exact as float32 for ReLUs to come, on matrix units
+    precision = "tf32x3" if product_precision() == "ieee" else "tf32"
+    return {"width": width, "EDGES": TILE, "WIDTH": padded, "PRECISION": precision, "num_warps": 4, "num_stages": 2}
