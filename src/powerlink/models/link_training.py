@@ -40,6 +40,8 @@ def train_on_links(
         if not len(data.splits[split]) or not len(data.negatives[split]):
             raise DataError(f"{data.name} has no {split} links, or no negatives beside them; expected both")
     network = build_model(model, len(data.entities), len(data.relations), training.seed)
+    if network.bias is not None:
+        nn.init.zeros_(network.bias)  # as many links are right as wrong here, not one tail in N
     messages = MessageGraph.of(data.background)
     triples, labels = _examples(data, "train")
     optimizer = torch.optim.Adam(network.parameters(), lr=training.lr)
