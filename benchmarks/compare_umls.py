@@ -32,7 +32,9 @@ TRAINING = TrainingSettings(epochs=200, batch_size=128)
 ALL = ["power-link", "page-link", "gnn-explainer", "pg-explainer", "gradient", "shortest", "low-degree", "random"]
 
 
-def compared(subject: Subject, folder: Path, queries: int, fit: int) -> tuple[ModelComparison, dict[str, Any]]:
+def compared(
+    subject: Subject, folder: Path, names: list[str], queries: int, fit: int
+) -> tuple[ModelComparison, dict[str, Any]]:
     """Compare the explainers of one model."""
     comparison = Comparison(folder, CompareSettings(fit=fit), subject.graph.fingerprint)
     chosen = choose_queries(subject, torch.from_numpy(np.array(subject.graph.test)), "believed", limit=queries)
@@ -40,7 +42,7 @@ def compared(subject: Subject, folder: Path, queries: int, fit: int) -> tuple[Mo
     def told(explainer: str, more: int) -> None:
         print(f"  {explainer:14} {more:4} more", flush=True)
 
-    explainers = makers(comparison, subject, find_recipes(ALL, can_fit=True))
+    explainers = makers(comparison, subject, find_recipes(names, can_fit=True))
     found = compare_model(comparison, subject, chosen, explainers, told=told)
     spent = sum(
         sum(p.whole_cpu.values()) - p.scoring_cpu for p in found.paces.values()
@@ -59,18 +61,20 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path("models/umls-compare"), help="where models are kept")
     parser.add_argument("--folder", type=Path, default=Path("models/umls-compare/comparison"))
     parser.add_argument("--machine", default="1 core of a 2-core CPU")
+    parser.add_argument("--explainers", default=",".join(ALL), help="names, separated by commas")
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--fit", type=int, default=200, help="training facts that pg-explainer is fitted on")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     graph = load_graph("umls", data_dir=arguments.data_dir)
     results: dict[str, Any] = {
-        "command": "python benchmarks/compare_umls.py",
+        "command": f"python benchmarks/compare_umls.py --explainers {arguments.explainers}",
         "machine": arguments.machine,
         "date": date.today().isoformat(),
         "versions": versions(),
         "queries": arguments.queries,
         "fit": arguments.fit,
+        "explainers": arguments.explainers.split(","),
         "models": {},
     }
     pages: list[ModelComparison] = []
@@ -78,7 +82,8 @@ def main() -> None:
         model = ModelSettings(encoder=encoder, decoder="distmult", widths=(100,) * (layers + 1))
         print(model.name, flush=True)
         subject = train(graph, arguments.models / model.name, model=model, training=TRAINING)
-        found, told = compared(subject, arguments.folder, arguments.queries, arguments.fit)
+        names = arguments.explainers.split(",")
+        found, told = compared(subject, arguments.folder, names, arguments.queries, arguments.fit)
         pages.append(found)
         results["models"][model.name] = told
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
