@@ -44,7 +44,7 @@ class ExplainSettings:
     candidates: int = setting(40, "how many paths each explainer proposes")
     select: Select = setting("proof", "choose paths by their measured effect, or in the mask's own order (the paper)")
     also_consider: AlsoConsider = setting("gradient", "a second proposer of candidates, where proof selects")
-    cost: Cost | None = setting(None, "what a path search minimises: the sum of 1/score, or of −log score")
+    cost: Cost | None = setting(None, "a path search minimises the sum of 1/score, −log score, or that + log in-degree")
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_length <= self.max_length:

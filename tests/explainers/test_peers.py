@@ -22,6 +22,7 @@ from powerlink.explainers.learned.pg_explainer import PairScorer, PGExplainer, P
 from powerlink.explainers.learned.terms import Entropy, Prediction, TotalSize
 from powerlink.kernels.keyed_random import keys_of
 from powerlink.models.subject import Subject
+from powerlink.paths.propose import propose
 from powerlink.run.fitting import GraphBatches, fit_explainer, spread_over
 from powerlink.testing import small_subject
 from powerlink.testing.small_world import PRUNING, graph_of, queries_of_small_world
@@ -135,6 +136,18 @@ def test_the_inner_paths_of_page_link_are_those_of_brute_force(rows, queries, se
         assert bool(term.active[q]) == bool(expected)
 
 
+@settings(max_examples=15)
+@GRAPHS
+def test_page_link_orders_its_paths_by_the_cost_it_learned_by(rows, queries, seed, pruned):
+    graph = graph_of_facts(rows, queries, pruned)
+    logits = drawn_logits(graph, seed)
+    scores = graph.kept_edges.scatter(torch.sigmoid(logits), graph.num_edges)
+    found = propose(graph, scores, cost=PaGELink.cost, count=5, min_length=1, max_length=3)
+    inner = BestPaths(graph, count=5, longest=3, on=1.0, off=1.0).paths(logits)
+    assert found.query.tolist() == inner.query.tolist()
+    assert found.edges.tolist() == inner.edges.tolist()
+
+
 @settings(max_examples=25)
 @GRAPHS
 def test_the_loss_of_page_link_and_its_gradient(rows, queries, seed, pruned):
@@ -157,11 +170,12 @@ def test_the_loss_of_page_link_and_its_gradient(rows, queries, seed, pruned):
     same_loss_and_gradient(fast, torch.stack(slow), logits)
 
 
-@settings(max_examples=20)
+@pytest.mark.parametrize("reads", [False, True])
+@settings(max_examples=12)
 @GRAPHS
-def test_the_loss_of_pg_explainers_fit_and_its_gradient(rows, queries, seed, pruned):
+def test_the_loss_of_pg_explainers_fit_and_its_gradient(reads, rows, queries, seed, pruned):
     graph, model = graph_of_facts(rows, queries, pruned), model_of("compgcn", "distmult", 2, N, R)
-    drawn = initial_weights(keys_of(seed, torch.zeros(1, dtype=torch.long)), 5 * WIDTH, 3)
+    drawn = initial_weights(keys_of(seed, torch.zeros(1, dtype=torch.long)), (5 + reads) * WIDTH, 3)
     parts = [part.double().requires_grad_() for part in drawn]
     fitting = PGFitting(prediction_weight=1.3, size_weight=0.2, entropy_weight=0.7)
     relaxed = Relaxed(PairScorer(graph, parts), graph, 2.5, keys=(seed, 4))
@@ -173,7 +187,8 @@ def test_the_loss_of_pg_explainers_fit_and_its_gradient(rows, queries, seed, pru
     for place, e in enumerate(graph.kept_edges.index.tolist()):
         q = int(graph.query_of_edge[e])
         asked = [nodes[graph.head[q]], relations[graph.queries[q, 1]], nodes[graph.tail[q]]]
-        row = torch.cat([nodes[graph.source[e]], nodes[graph.target[e]], *asked])
+        own = [relations[graph.relation[e]]] if reads else []
+        row = torch.cat([nodes[graph.source[e]], nodes[graph.target[e]], *asked, *own])
         hidden = torch.relu(torch.relu(row @ first + first_bias) @ second + second_bias)
         drawn_logit = (hidden @ last + last_bias).squeeze() + relaxed._noise[place]
         mask = mask.index_put((torch.tensor([place]),), torch.sigmoid(drawn_logit / 2.5))
@@ -275,7 +290,7 @@ def test_weights_of_another_model_are_refused(fitted):
         fitted.check_fit(other)
     graph = graph_of(subject, queries_of_small_world())
     narrow = graph.with_features(torch.zeros(14, 3), torch.zeros(6, 3))
-    with pytest.raises(MismatchError, match="vectors of width 8, and this model's have width 3"):
+    with pytest.raises(MismatchError, match="vectors of another width than this model's, which is 3"):
         fitted.score_edges(subject.model, narrow, 0)
 
 
@@ -327,3 +342,18 @@ def test_queries_for_a_fit_are_spread_over_the_facts_and_walked_in_batches():
     assert len(list(batches)) == 1, "they can be walked again"
     with pytest.raises(SettingsError, match="no query"):
         PGFitting().fit(small_subject().model, [], 0)
+
+
+def test_only_a_fit_that_reads_relations_tells_parallel_edges_apart(tmp_path):
+    subject = small_subject()
+    queries = queries_of_small_world()
+    graph = graph_of(subject, queries)
+    pairs = torch.stack([graph.source, graph.target], dim=1).unique(dim=0, return_inverse=True)[1]
+    parallel = (torch.bincount(pairs)[pairs] > 1) & graph.kept
+    assert parallel.any()
+    for reads in (False, True):
+        fitting = PGFitting(epochs=1, hidden=4, reads_relations=reads)
+        explainer = fit_explainer(subject, queries, tmp_path / f"{reads}", fitting=fitting, settings=PRUNING)
+        values = explainer.score_edges(subject.model, graph, 0).values
+        alike = all(values[parallel & (pairs == pair)].unique().numel() == 1 for pair in pairs[parallel].unique())
+        assert alike != reads

@@ -11,7 +11,7 @@ from torch import Tensor
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.paths.search import PathBatch, SearchGraph, best_paths
 
-Cost = Literal["inverse", "log"]
+Cost = Literal["inverse", "log", "log-degree"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Candidates:
     proposer: Tensor  # (P,)
 
 
-def edge_cost(scores: Tensor, how: Cost) -> Tensor:
+def edge_cost(scores: Tensor, how: Literal["inverse", "log"]) -> Tensor:
     """Turn scores in (0, 1] into positive costs, float64: 1/score, or −log score (the best product is cheapest)."""
     scores = scores.double()
     if how == "inverse":
@@ -82,7 +82,10 @@ def propose(
 ) -> PathBatch:
     """Find each query's `count` best routes under the scores (num_edges,) of the graph's edges."""
     search = RouteSearch(graph, count=count, min_length=min_length, max_length=max_length)
-    return search(edge_cost(scores[graph.kept_edges.index], cost))
+    kept = scores[graph.kept_edges.index]
+    if cost == "log-degree":
+        return search(edge_cost(kept, "log") + degree_cost(graph))
+    return search(edge_cost(kept, cost))
 
 
 def has_path(graph: ComputationGraph, *, min_length: int, max_length: int) -> Tensor:

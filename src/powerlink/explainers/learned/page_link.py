@@ -32,7 +32,7 @@ class PaGELink:
     """
 
     name: ClassVar[str] = "page-link"
-    cost: ClassVar[Cost] = "log"  # as in its own search, where a path's cost sums −log of its edges' mask
+    cost: ClassVar[Cost] = "log-degree"  # what its learning searches by is also what orders its paths
 
     steps: int = setting(50, "steps of Adam that learn the mask")
     lr: float = setting(0.01, "Adam's learning rate")

@@ -37,6 +37,7 @@ class PGFitting:
     epochs: int = setting(30, "passes over the training queries")
     lr: float = setting(0.003, "Adam's learning rate")
     hidden: int = setting(64, "width of the network's two hidden layers")
+    reads_relations: bool = setting(False, "also read the edge's relation, which PGExplainer does not")
     first_temperature: float = setting(5.0, "of the relaxation, in the first epoch; high is soft")
     last_temperature: float = setting(2.0, "the same in the last epoch; between them it falls by equal factors")
     prediction_weight: float = setting(1.0, "weight of keeping the prediction")
@@ -82,7 +83,7 @@ class PGFitting:
     def _start(self, graph: ComputationGraph, seed: int) -> list[Tensor]:
         nodes = features_of(graph)[0]
         key = keys_of(seed, torch.zeros(1, dtype=torch.long, device=graph.device))
-        drawn = initial_weights(key, 5 * nodes.size(1), self.hidden)
+        drawn = initial_weights(key, (6 if self.reads_relations else 5) * nodes.size(1), self.hidden)
         return [part.to(nodes.dtype).requires_grad_() for part in drawn]
 
     def _temperature(self, epoch: int) -> float:
@@ -94,7 +95,8 @@ class PGFitting:
 class PGExplainer:
     """Edge scores by one network, fitted beforehand, that reads an edge's two nodes beside the query.
 
-    It does not read the edge's relation, so parallel edges score alike. Reports tell the fit by a hash of its numbers.
+    It does not read the edge's relation (`reads_relations` fits one that does), so parallel edges score alike. Reports
+    tell the fit by a hash of its numbers.
     """
 
     name: ClassVar[str] = "pg-explainer"
@@ -119,10 +121,10 @@ class PGExplainer:
         """Apply the network to all edges at once; nothing is random here."""
         learned = self._fitted()
         nodes = features_of(graph)[0]
-        if learned.tensors["first"].size(1) != 5 * nodes.size(1):
+        if learned.tensors["first"].size(1) not in (5 * nodes.size(1), 6 * nodes.size(1)):
             raise MismatchError(
-                f"{learned.path} was fitted on vectors of width {learned.tensors['first'].size(1) // 5}, "
-                f"and this model's have width {nodes.size(1)}: fit it on this model with `powerlink fit`"
+                f"{learned.path} was fitted on vectors of another width than this model's, which is "
+                f"{nodes.size(1)}: fit it on this model with `powerlink fit`"
             )
         parts = [learned.tensors[name].to(nodes) for name in PARTS]
         with torch.no_grad():
@@ -140,7 +142,8 @@ class PGExplainer:
 class PairScorer:
     """An MLP on [source, target, ĥ, r̂, t̂], the same for all edges and queries: (1, 5d, H), (1, H, H), (1, H, 1).
 
-    As in `TripletScorer` the first layer is a sum of projections, one of each node and one of each query.
+    As in `TripletScorer` the first layer is a sum of projections, one of each node and one of each query. A first layer
+    of 6d reads the edge's relation, too.
     """
 
     def __init__(self, graph: ComputationGraph, parts: list[Tensor]) -> None:
@@ -149,12 +152,17 @@ class PairScorer:
         self._nodes, self._relations = features_of(graph)
         edges = graph.kept_edges
         sizes = tuple(torch.bincount(edges.query, minlength=graph.num_queries).tolist())
-        self._rows = EdgeRows(edges.source, edges.target, edges.query, graph.num_nodes, graph.num_queries, sizes)
+        self._inputs = parts[0].size(1) // self._nodes.size(1)
+        slot, num_slots = edges.query, graph.num_queries
+        if self._inputs == 6:
+            num_slots *= self._relations.size(0)
+            slot = edges.query * self._relations.size(0) + edges.relation
+        self._rows = EdgeRows(edges.source, edges.target, slot, graph.num_nodes, num_slots, sizes)
 
     def logits(self) -> Tensor:
         """Return the logits of the kept edges: (E,)."""
         first, first_bias, *deeper = self.parameters
-        source, target, head, relation, tail = first[0].chunk(5)  # (d, H) each
+        source, target, head, relation, tail, *own = first[0].chunk(self._inputs)  # (d, H) each
         graph = self._graph
         by_query = (
             self._nodes[graph.head] @ head
@@ -162,6 +170,8 @@ class PairScorer:
             + self._nodes[graph.tail] @ tail
             + first_bias
         )  # (Q, H)
+        for weight in own:  # the edge's relation rides on its query's row: (Q·2R, H)
+            by_query = (by_query.unsqueeze(1) + self._relations @ weight).flatten(0, 1)
         second, second_bias, last, last_bias = (part.expand(graph.num_queries, *part.shape[1:]) for part in deeper)
         return edge_mlp(
             self._rows,
