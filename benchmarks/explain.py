@@ -6,6 +6,7 @@ Parts:
     paper      the paper's protocol: two hops, at most 5,000 nodes, 50 steps, order 3, 40 paths of length ≤ 5
     any        random test facts of any size, none refused, chosen by proof
     step       a step of the mask's learning beside the frozen plain reference (plain_mask.py), on the same queries
+    equal      the share of queries whose first five paths are the reference's, in float32 and, on a GPU, in TF32
     growth     learning time, and on a GPU peak memory, against edges and against queries, with a fitted line
     generated  graphs of growing size with neighbourhoods of the same size: building, then 20 queries each
 
@@ -30,7 +31,7 @@ import torch
 from torch import Tensor
 
 from generated_graph import generated_facts
-from plain_mask import PlainMask
+from plain_mask import PlainMask, plain_mask
 from powerlink import ExplainSettings, PowerLink, Subject, load_graph
 from powerlink.explainers.learned.learner import Descent
 from powerlink.explainers.learned.masks import TripletScorer
@@ -53,7 +54,7 @@ MODEL = PRESETS["fb15k-237/wgcn-conve"].model
 CAP = 5_000  # nodes: the paper leaves larger facts out
 PAPER = ExplainSettings(hops=2, max_length=5, select="mask", also_consider="none")
 ANY = ExplainSettings(hops=2)
-PARTS = ("paper", "any", "step", "growth", "generated")
+PARTS = ("paper", "any", "step", "equal", "growth", "generated")
 
 
 def chosen_queries(subject: Subject, count: int, seed: int, cap: int | None) -> Tensor:
@@ -151,6 +152,26 @@ def step_beside_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
     return {"steps": rows, "median ratio": round(statistics.median(r["plain seconds"] / r["seconds"] for r in rows), 2)}
 
 
+def equal_to_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
+    """Learn masks both ways, search the five best paths under each, and count the queries where they are the same."""
+    device, explainer = subject.messages.device, PowerLink()
+    wish: dict[str, Any] = {"cost": explainer.cost, "count": 5, "min_length": 1, "max_length": 5}
+    same: Counter[str] = Counter()
+    precisions = ("highest", "high") if device.type == "cuda" else ("highest",)
+    for query in queries.split(1):
+        graph = computation_graph(subject, query, PAPER)
+        kept = graph.kept_edges
+        plain = kept.scatter(plain_mask(subject.model, graph, explainer, 0), graph.num_edges)
+        expected = propose(graph, plain, **wish).edges
+        for precision in precisions:
+            torch.set_float32_matmul_precision(precision)
+            found = propose(graph, explainer.score_edges(subject.model, graph, 0).values, **wish).edges
+            torch.set_float32_matmul_precision("highest")
+            same[precision] += int(torch.equal(found, expected))
+        print(f"{kept.num_edges:8,} edges  same so far: {dict(same)}", flush=True)
+    return {"queries": len(queries), "same first five paths": {name: same[name] / len(queries) for name in precisions}}
+
+
 def growth(subject: Subject, count: int, seed: int) -> dict[str, Any]:
     """Time ten steps against the edges of single queries and against the number of queries in a batch."""
     device, explainer = subject.messages.device, PowerLink(steps=10)
@@ -169,7 +190,8 @@ def growth(subject: Subject, count: int, seed: int) -> dict[str, Any]:
 
     any_size = chosen_queries(subject, 64, seed, None)
     kept = torch.tensor([computation_graph(subject, q, PAPER).kept_edges.num_edges for q in any_size.split(1)])
-    by_edges = [measure(any_size[i : i + 1]) for i in kept.argsort()[torch.linspace(0, 63, 8).long()].tolist()]
+    spread = torch.linspace(0, len(any_size) - 1, 8).long()
+    by_edges = [measure(any_size[i : i + 1]) for i in kept.argsort()[spread].tolist()]
     capped = chosen_queries(subject, count, seed, CAP)
     by_queries = [measure(capped[:n]) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if n <= len(capped)]
     fits = {"edges": line(by_edges, "edges kept", "seconds"), "queries": line(by_queries, "edges kept", "seconds")}
@@ -244,10 +266,12 @@ def main() -> None:
         "paper": lambda: explained(subject, chosen_queries(subject, count, args.seed, CAP), PAPER),
         "any": lambda: explained(subject, chosen_queries(subject, count, args.seed, None), ANY),
         "step": lambda: step_beside_plain(subject, chosen_queries(subject, min(count, 10), args.seed, CAP)),
+        "equal": lambda: equal_to_plain(subject, chosen_queries(subject, min(count, 100), args.seed, CAP)),
         "growth": lambda: growth(subject, count, args.seed),
         "generated": lambda: {"graphs": generated(args.facts, device, args.seed)},
     }
     args.results.mkdir(parents=True, exist_ok=True)
+    bandwidth = measured_bandwidth(device)
     for part in args.parts:
         result = {
             "part": part,
@@ -257,7 +281,7 @@ def main() -> None:
             "threads": torch.get_num_threads(),
             "date": date.today().isoformat(),
             "versions": versions(),
-            "GB copied per second": measured_bandwidth(device),
+            "GB copied per second": bandwidth,
         } | runs[part]()
         (args.results / f"{part}_{device.type}.json").write_text(json.dumps(result, indent=1) + "\n")
 

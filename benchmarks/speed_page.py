@@ -32,7 +32,7 @@ def text(results: dict[str, Result]) -> str:
     }
     for part, title in titles.items():
         parts += [_explained(title, results[key]) for device in DEVICES if (key := f"{part}_{device}") in results]
-    for write, part in ((_step, "step"), (_growth, "growth"), (_generated, "generated")):
+    for write, part in ((_step, "step"), (_equal, "equal"), (_growth, "growth"), (_generated, "generated")):
         parts += [write(results[key]) for device in DEVICES if (key := f"{part}_{device}") in results]
     return "\n\n".join(parts) + "\n"
 
@@ -69,8 +69,12 @@ pruning keeps {result["edges kept"]["mean"]:,.0f}. {result["seconds"]} s in all,
 
 def _step(result: Result) -> str:
     rows = [
-        [f"{s['edges kept']:,}", f"{1000 * s['seconds']:.0f}", f"{1000 * s['plain seconds']:.0f}"]
-        + [f"{s['plain seconds'] / s['seconds']:.1f}"]
+        [
+            f"{s['edges kept']:,}",
+            f"{1000 * s['seconds']:.0f}",
+            f"{1000 * s['plain seconds']:.0f}",
+            f"{s['plain seconds'] / s['seconds']:.1f}",
+        ]
         for s in result["steps"]
     ]
     return f"""## A step beside the plain reference: {result["machine"]}
@@ -83,11 +87,27 @@ learn the same mask to 1e-6 (tested). Steps taken in turn, medians; the median r
 {_table(["edges kept", "ms", "plain ms", "times faster"], rows)}"""
 
 
+def _equal(result: Result) -> str:
+    shares = result["same first five paths"]
+    names = {"highest": "in float32", "high": "with products in TF32"}
+    told = ", ".join(f"{names[name]} for {share:.0%}" for name, share in shares.items())
+    return f"""## The same paths as the reference: {result["machine"]}
+
+{_origin(result)}
+
+After 50 steps from the same weights, the five best paths under the mask are the reference's, in the same order, {told}
+of {result["queries"]} queries."""
+
+
 def _growth(result: Result) -> str:
     lines = result["lines"]
     rows = [
-        [f"against {name}", f"{1e6 * lines[key]['slope'] / 10:.3f}", f"{1000 * lines[key]['start'] / 10:.1f}"]
-        + [f"{lines[key]['residual']:.3f}"]
+        [
+            f"against {name}",
+            f"{1e6 * lines[key]['slope'] / 10:.3f}",
+            f"{1000 * lines[key]['start'] / 10:.1f}",
+            f"{lines[key]['residual']:.3f}",
+        ]
         for name, key in (("the edges of one query", "edges"), ("the edges of all queries of a batch", "queries"))
     ]
     memory = ""
