@@ -288,6 +288,7 @@ def test_the_benchmark_of_speed_measures_every_part_and_its_page_tells_them(tmp_
     where = ["--data", str(tmp_path), "--results", str(results), "--queries", "2", "--facts", "3000"]
     monkeypatch.setattr(sys, "argv", ["explain.py", *where])
     monkeypatch.setattr(explain, "MODEL", replace(explain.MODEL, widths=(8, 8, 8), image=(4, 2)))
+    monkeypatch.setattr(explain, "PowerLink", lambda steps=3: PowerLink(steps=min(steps, 3)))
     explain.main()
     found = speed_page.saved(tmp_path / "results")
     assert found.keys() == {f"{part}_cpu" for part in explain.PARTS}
