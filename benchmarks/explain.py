@@ -1,10 +1,16 @@
-"""Where the time of an explanation goes, stage by stage, at the paper's size.
+"""How fast explanations are: stage by stage, against edges, against queries, against the graph's size.
 
-An untrained WGCN-ConvE (width 128, two layers: an untrained model costs the same) and random test facts of FB15k-237,
-two hops, whatever the size of their neighbourhood. Prints and saves seconds per stage, sizes, statuses and peak
-memory.
+An untrained WGCN-ConvE of the paper's preset (an untrained model costs the same) and random test facts of FB15k-237.
+Parts:
 
-    python benchmarks/explain.py --data-dir DIR
+    paper      the paper's protocol: two hops, at most 5,000 nodes, 50 steps, order 3, 40 paths of length ≤ 5
+    any        random test facts of any size, none refused, chosen by proof
+    step       a step of the mask's learning beside the frozen plain reference (plain_mask.py), on the same queries
+    equal      the share of queries whose first five paths are the reference's, in float32 and, on a GPU, in TF32
+    growth     learning time, and on a GPU peak memory, against edges and against queries, with a fitted line
+    generated  graphs of growing size with neighbourhoods of the same size: building, then 20 queries each
+
+    python benchmarks/explain.py --data-dir DIR [--device cuda --machine "one H200 GPU"]
 """
 
 from __future__ import annotations
@@ -15,113 +21,269 @@ import resource
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from powerlink import ExplainSettings, ModelSettings, Subject, load_graph, pipeline
+from generated_graph import generated_facts
+from plain_mask import PlainMask, plain_mask
+from powerlink import ExplainSettings, PowerLink, Subject, load_graph
+from powerlink.explainers.learned.learner import Descent
+from powerlink.explainers.learned.masks import TripletScorer
+from powerlink.explainers.learned.path_terms import PowerPath
+from powerlink.explainers.learned.terms import Prediction, Size
+from powerlink.graphs.computation_graph import extract, node_counts
+from powerlink.graphs.message_graph import MessageGraph
+from powerlink.graphs.prune import prune
 from powerlink.models.checkpoint import versions
 from powerlink.models.link_model import build_model
+from powerlink.models.presets import PRESETS
+from powerlink.models.subject import undisturbed
+from powerlink.paths.propose import propose
+from powerlink.pipeline import computation_graph
 from powerlink.run.explain_many import explain_in_batches
+from powerlink.stage_clock import StageClock
 
-RESULTS = Path(__file__).parent / "results" / "explain.json"
-PAPER = ModelSettings(encoder="wgcn", decoder="conve", widths=(128, 128, 128), image=(16, 8))
-STAGES = {
-    "standing_of": "rank the prediction",
-    "_computation_graph": "extract and prune",
-    "explainer": "learn the mask",
-    "propose": "search paths",
-    "gradient": "gradient",
-    "choose_by_proof": "choose by proof",
-    "choose_in_order": "choose in order",
-    "judge": "judge",
-    "narrate": "tell",
-}
+RESULTS = Path(__file__).parent / "results" / "speed"
+MODEL = PRESETS["fb15k-237/wgcn-conve"].model
+CAP = 5_000  # nodes: the paper leaves larger facts out
+PAPER = ExplainSettings(hops=2, max_length=5, select="mask", also_consider="none")
+ANY = ExplainSettings(hops=2)
+PARTS = ("paper", "any", "step", "equal", "growth", "generated")
 
 
-@contextmanager
-def stopwatch(seconds: Counter[str], device: torch.device) -> Iterator[None]:
-    """Time the pipeline's stages from outside."""
+def chosen_queries(subject: Subject, count: int, seed: int, cap: int | None) -> Tensor:
+    """Draw test facts, perhaps only those whose neighbourhood has at most `cap` nodes."""
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(subject.graph.test).copy())
+    found: list[Tensor] = []
+    for part in order.split(64):
+        found.append(part if cap is None else part[(node_counts(subject.messages, part, 2) <= cap).cpu()])
+        if sum(map(len, found)) >= count:
+            break
+    return torch.cat(found)[:count]
 
-    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any, **kwargs: Any) -> Any:
-            start = time.perf_counter()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                if device.type == "cuda":
-                    torch.cuda.synchronize()
-                seconds[STAGES[name]] += time.perf_counter() - start
 
-        return run
+def explained(subject: Subject, queries: Tensor, settings: ExplainSettings) -> dict[str, Any]:
+    """Explain queries in batches, and tell what it took."""
+    device = subject.messages.device
+    clock, found, per_query = StageClock(device), [], []
+    begin = last = time.perf_counter()
+    for batch in explain_in_batches(subject, queries, settings=settings, clock=clock):
+        found += batch
+        now = time.perf_counter()
+        per_query += [(now - last) / len(batch)] * len(batch)
+        last = now
+        print(f"{len(found):4d} of {len(queries)}  {now - begin:7.1f} s", flush=True)
+    sizes = [e.size for e in found if e.size]
+    kept = sum(s.edges_kept for s in sizes)
+    learning = clock.seconds["score edges"]
+    return {
+        "queries": len(found),
+        "statuses": Counter(e.status.value for e in found),
+        "seconds": round(last - begin, 2),
+        "median seconds per query": round(statistics.median(per_query), 3),
+        "stages": {n: round(s, 2) for n, s in sorted(clock.seconds.items(), key=lambda item: -item[1])},
+        "nodes": {"mean": statistics.mean(s.nodes for s in sizes), "most": max(s.nodes for s in sizes)},
+        "edges": {"mean": statistics.mean(s.edges for s in sizes), "most": max(s.edges for s in sizes)},
+        "edges kept": {"mean": kept / len(sizes), "most": max(s.edges_kept for s in sizes)},
+        "million edges learned per second": round(kept * PowerLink().steps / learning / 1e6, 2),
+        "GB moved per second": round(kept * PowerLink().steps * bytes_per_edge() / learning / 1e9, 2),
+    } | peak_memory(device)
 
-    with ExitStack() as stack:
-        for name in STAGES.keys() - {"explainer", "gradient"}:
-            stack.enter_context(patch.object(pipeline, name, timed(name, getattr(pipeline, name))))
-        for name, kind in (("explainer", pipeline.PowerLink), ("gradient", pipeline.Gradient)):
-            stack.enter_context(patch.object(kind, "score_edges", timed(name, kind.score_edges)))
-        yield
+
+def bytes_per_edge(hidden: int = PowerLink().hidden) -> int:
+    """Count what the scorer must move for an edge in a step: rows gathered twice, slopes written and read thrice."""
+    rows, number = 4 * hidden, 4
+    return 2 * (3 * rows + 3 * number) + rows + 3 * (rows + number) + 6 * number
+
+
+def measured_bandwidth(device: torch.device) -> float:
+    """Copy a large tensor, and return GB/s read and written."""
+    numbers = torch.ones(2**28 if device.type == "cuda" else 2**25, device=device)
+    other = torch.empty_like(numbers)
+    seconds = timed(lambda: other.copy_(numbers), device, 7)
+    return round(2 * 4 * numbers.numel() / seconds / 1e9, 1)
+
+
+def timed(run: Callable[[], object], device: torch.device, times: int) -> float:
+    """Return the median seconds of several runs, after one that does not count."""
+    seconds = []
+    for _ in range(times + 1):
+        start = time.perf_counter()
+        run()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[1:])
+
+
+def peak_memory(device: torch.device) -> dict[str, float]:
+    memory = {"peak resident GiB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)}
+    if device.type == "cuda":
+        memory["peak device GiB"] = round(torch.cuda.max_memory_allocated(device) / 2**30, 2)
+        torch.cuda.reset_peak_memory_stats(device)
+    return memory
+
+
+def step_beside_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
+    """Take the product's steps and the reference's in turn, so that both meet the same machine."""
+    device, explainer, rows = subject.messages.device, PowerLink(), []
+    for query in queries.split(1):
+        graph = computation_graph(subject, query, PAPER)
+        mask = TripletScorer(graph, combination="concat", hidden=explainer.hidden, seed=0)
+        path = PowerPath(graph, explainer.order, explainer.min_order)
+        terms = [(1.0, Prediction(subject.model, graph)), (1.0, path), (explainer.size_weight, Size(graph))]
+        descent, plain = Descent(mask.parameters, explainer.lr), PlainMask(subject.model, graph, explainer, 0)
+        turns = [
+            (timed(lambda: descent.step(mask, terms), device, 1), timed(plain.step, device, 1))  # noqa: B023
+            for _ in range(5)
+        ]
+        ours, theirs = (statistics.median(turn[i] for turn in turns) for i in (0, 1))
+        rows.append({"edges kept": graph.kept_edges.num_edges, "seconds": ours, "plain seconds": theirs})
+        print(
+            f"{graph.kept_edges.num_edges:8,} edges  {ours:.4f} s  plain {theirs:.4f} s  {theirs / ours:.1f}×",
+            flush=True,
+        )
+    return {"steps": rows, "median ratio": round(statistics.median(r["plain seconds"] / r["seconds"] for r in rows), 2)}
+
+
+def equal_to_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
+    """Learn masks both ways, search the five best paths under each, and count the queries where they are the same."""
+    device, explainer = subject.messages.device, PowerLink()
+    wish: dict[str, Any] = {"cost": explainer.cost, "count": 5, "min_length": 1, "max_length": 5}
+    same: Counter[str] = Counter()
+    precisions = ("highest", "high") if device.type == "cuda" else ("highest",)
+    for query in queries.split(1):
+        graph = computation_graph(subject, query, PAPER)
+        kept = graph.kept_edges
+        plain = kept.scatter(plain_mask(subject.model, graph, explainer, 0), graph.num_edges)
+        expected = propose(graph, plain, **wish).edges
+        for precision in precisions:
+            torch.set_float32_matmul_precision(precision)
+            found = propose(graph, explainer.score_edges(subject.model, graph, 0).values, **wish).edges
+            torch.set_float32_matmul_precision("highest")
+            same[precision] += int(torch.equal(found, expected))
+        print(f"{kept.num_edges:8,} edges  same so far: {dict(same)}", flush=True)
+    return {"queries": len(queries), "same first five paths": {name: same[name] / len(queries) for name in precisions}}
+
+
+def growth(subject: Subject, count: int, seed: int) -> dict[str, Any]:
+    """Time ten steps against the edges of single queries and against the number of queries in a batch."""
+    device, explainer = subject.messages.device, PowerLink(steps=10)
+
+    def measure(queries: Tensor) -> dict[str, float]:
+        graph = computation_graph(subject, queries, PAPER)
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        held = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+        seconds = timed(lambda: explainer.score_edges(subject.model, graph, 0), device, 3)
+        point = {"queries": len(queries), "edges kept": graph.kept_edges.num_edges, "seconds": seconds}
+        if device.type == "cuda":
+            point["bytes"] = torch.cuda.max_memory_allocated(device) - held
+        print(point, flush=True)
+        return point
+
+    any_size = chosen_queries(subject, 64, seed, None)
+    kept = torch.tensor([computation_graph(subject, q, PAPER).kept_edges.num_edges for q in any_size.split(1)])
+    spread = torch.linspace(0, len(any_size) - 1, 8).long()
+    by_edges = [measure(any_size[i : i + 1]) for i in kept.argsort()[spread].tolist()]
+    capped = chosen_queries(subject, count, seed, CAP)
+    by_queries = [measure(capped[:n]) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if n <= len(capped)]
+    fits = {"edges": line(by_edges, "edges kept", "seconds"), "queries": line(by_queries, "edges kept", "seconds")}
+    if device.type == "cuda":
+        fits["bytes"] = line(by_edges, "edges kept", "bytes")
+    return {"by edges": by_edges, "by queries": by_queries, "lines": fits}
+
+
+def line(points: list[dict[str, float]], across: str, up: str) -> dict[str, float]:
+    """Fit a line by least squares: slope, start, and the residuals' share of the spread."""
+    x, y = (np.array([point[name] for point in points], dtype=float) for name in (across, up))
+    slope, start = np.polyfit(x, y, 1)
+    residual = float(np.sqrt(np.mean((y - slope * x - start) ** 2)) / max(y.std(), 1e-12))
+    return {"slope": float(slope), "start": float(start), "residual": round(residual, 3)}
+
+
+def generated(counts: list[int], device: torch.device, seed: int) -> list[dict[str, Any]]:
+    """Build graphs of growing size, and learn and search on neighbourhoods of one size in each."""
+    rows, explainer = [], PowerLink()
+    for count in counts:
+        start = time.perf_counter()
+        facts, entities = generated_facts(count, 237, seed)
+        messages = MessageGraph.from_facts(facts, entities, 237, device)
+        built = time.perf_counter() - start
+        model = build_model(MODEL, entities, 237, seed).to(device).eval()
+        with undisturbed(model), torch.no_grad():
+            whole = model.encode(messages).detach()
+        encoded = time.perf_counter() - start - built
+        chosen = facts[torch.randperm(len(facts), generator=torch.Generator().manual_seed(seed))[:20]].to(device)
+        facts_left = len(facts)
+        del facts
+        clock, edges = StageClock(device), []
+        with undisturbed(model):
+            for query in chosen.split(1):
+                with clock("extract and prune"):
+                    graph = prune(extract(messages, query, 2), hub_limit=200, core=2, max_length=5)
+                    graph = graph.with_features(whole.entity, whole.relation)
+                with clock("score edges"):
+                    scores = explainer.score_edges(model, graph, seed).values
+                with clock("search paths"):
+                    propose(graph, scores, cost="inverse", count=40, min_length=1, max_length=5)
+                edges.append(graph.kept_edges.num_edges)
+        rows.append(
+            {"facts": facts_left, "entities": entities, "edges kept": statistics.mean(edges)}
+            | {"seconds to build": round(built, 2), "seconds to encode": round(encoded, 2)}
+            | {"seconds per query": {name: round(s / len(chosen), 4) for name, s in clock.seconds.items()}}
+            | peak_memory(device)
+        )
+        print(rows[-1], flush=True)
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="fb15k-237")
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--queries", type=int, default=20)
-    parser.add_argument("--select", choices=["proof", "mask"], default="proof")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--queries", type=int, help="by default 500 on a GPU and 20 on a CPU")
+    parser.add_argument("--facts", type=int, nargs="+", default=[250_000, 20_000_000], help="of the generated graphs")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--machine", default="2-core CPU")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--results", type=Path, default=RESULTS)
     args = parser.parse_args()
 
     device = torch.device(args.device)
+    count = args.queries or (500 if device.type == "cuda" else 20)
     graph = load_graph(args.data, data_dir=args.data_dir)
-    model = build_model(PAPER, graph.num_entities, graph.num_relations, args.seed).to(device)
-    subject = Subject.of(graph, model, device, name=PAPER.name)
-    chosen = np.random.default_rng(args.seed).choice(len(graph.test), args.queries, replace=False)
-    queries = torch.from_numpy(graph.test[np.sort(chosen)])
-    settings = ExplainSettings(hops=2, select=args.select)
-
-    stages: Counter[str] = Counter()
-    found, per_query = [], []
-    begin = last = time.perf_counter()
-    with stopwatch(stages, device):
-        for batch in explain_in_batches(subject, queries, settings=settings):
-            found += batch
-            now = time.perf_counter()
-            per_query += [(now - last) / len(batch)] * len(batch)
-            last = now
-            print(f"{len(found):4d} of {len(queries)}  {now - begin:7.1f} s", flush=True)
-    total = time.perf_counter() - begin
-    sizes = [e.size for e in found if e.size]
-    result = {
-        "command": f"python benchmarks/explain.py --queries {args.queries} --select {args.select} --device {device}",
-        "machine": args.machine,
-        "date": date.today().isoformat(),
-        "versions": versions(),
-        "queries": len(found),
-        "statuses": Counter(e.status.value for e in found),
-        "seconds": round(total, 2),
-        "median seconds per query": round(statistics.median(per_query), 3),
-        "stages": {name: round(value, 2) for name, value in stages.most_common()},
-        "nodes": {"mean": statistics.mean(s.nodes for s in sizes), "most": max(s.nodes for s in sizes)},
-        "edges": {"mean": statistics.mean(s.edges for s in sizes), "most": max(s.edges for s in sizes)},
-        "edges kept": {"mean": statistics.mean(s.edges_kept for s in sizes), "most": max(s.edges_kept for s in sizes)},
-        "peak resident GiB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+    model = build_model(MODEL, graph.num_entities, graph.num_relations, args.seed).to(device).eval()
+    subject = Subject.of(graph, model, device, name=MODEL.name)
+    runs: dict[str, Callable[[], Any]] = {
+        "paper": lambda: explained(subject, chosen_queries(subject, count, args.seed, CAP), PAPER),
+        "any": lambda: explained(subject, chosen_queries(subject, count, args.seed, None), ANY),
+        "step": lambda: step_beside_plain(subject, chosen_queries(subject, min(count, 10), args.seed, CAP)),
+        "equal": lambda: equal_to_plain(subject, chosen_queries(subject, min(count, 100), args.seed, CAP)),
+        "growth": lambda: growth(subject, count, args.seed),
+        "generated": lambda: {"graphs": generated(args.facts, device, args.seed)},
     }
-    if device.type == "cuda":
-        result["peak device GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
-    for name, value in result.items():
-        print(f"{name:26} {value}")
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(result, indent=1) + "\n")
+    args.results.mkdir(parents=True, exist_ok=True)
+    bandwidth = measured_bandwidth(device)
+    for part in args.parts:
+        result = {
+            "part": part,
+            "command": f"python benchmarks/explain.py --parts {part} --device {device}"
+            + (f" --queries {args.queries}" if args.queries else ""),
+            "machine": args.machine,
+            "threads": torch.get_num_threads(),
+            "date": date.today().isoformat(),
+            "versions": versions(),
+            "GB copied per second": bandwidth,
+        } | runs[part]()
+        (args.results / f"{part}_{device.type}.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

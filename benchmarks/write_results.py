@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import speed_page
 from paper_accuracy import PAPER, Figures, identical
 
 HERE = Path(__file__).parent
@@ -479,30 +480,6 @@ Filtered, heads and tails, ties at their mean; width 100, best epoch by validati
 """
 
 
-def explain(*results: dict[str, Any]) -> str:
-    parts = []
-    for result in results:
-        rows = [[stage, f"{seconds:.1f}"] for stage, seconds in result["stages"].items()]
-        memory = f"Peak memory {result['peak resident GiB']} GiB resident"
-        if "peak device GiB" in result:
-            memory += f", {result['peak device GiB']} GiB on the device"
-        parts.append(f"""## {result["machine"]}
-
-{origin(result)}
-
-{result["queries"]} random test facts of FB15k-237, none refused: {", ".join(f"{n} {s}" for s, n in result["statuses"].items())}.
-Computation graphs of {result["edges"]["mean"]:,.0f} edges on average ({result["edges"]["most"]:,} at most), of which pruning
-keeps {result["edges kept"]["mean"]:,.0f}. {result["seconds"]} s in all, median {result["median seconds per query"]} s a query.
-{memory}.
-
-{table(["stage", "seconds"], rows)}
-""")
-    return (
-        "# Where the time goes\n\nAn untrained WGCN-ConvE of the paper's width, two hops, whatever the size.\n\n"
-        + "\n".join(parts)
-    )
-
-
 def models(*results: dict[str, Any]) -> str:
     by_name = {result["preset"]: result for result in results}
     accuracy = [_model_row(name, paper, by_name.get(name)) for name, paper in PAPER.items()]
@@ -604,7 +581,6 @@ PAGES: dict[str, tuple[Callable[..., str], list[str]]] = {
     "ground-truth.md": (ground_truth, ["ground_truth"]),
     "umls-models.md": (umls_models, ["umls_models"]),
     "compare-umls.md": (compare_umls, ["compare_umls"]),
-    "speed.md": (explain, ["explain", "explain_h200"]),
 }
 
 
@@ -615,6 +591,7 @@ def pages() -> dict[str, str]:
         found = [HERE / "results" / f"{name}.json" for name in names]
         if results := [json.loads(path.read_text("utf-8")) for path in found if path.is_file()]:
             texts[page] = write(*results)
+    texts["speed.md"] = speed_page.text(speed_page.saved(HERE / "results"))
     trained = sorted((HERE / "results" / "models").glob("*.json"))
     texts["models.md"] = models(*(json.loads(path.read_text("utf-8")) for path in trained))
     return texts
@@ -624,6 +601,7 @@ def main() -> None:
     DOCS.mkdir(parents=True, exist_ok=True)
     for page, text in pages().items():
         (DOCS / page).write_text(text, encoding="utf-8")
+    speed_page.draw(speed_page.saved(HERE / "results"), DOCS / "speed.png")
 
 
 if __name__ == "__main__":

@@ -274,3 +274,29 @@ def test_the_plain_mask_it_is_measured_against_is_learned_alike(monkeypatch):
         start = replace(explainer, steps=0).score_edges(subject.model, graph, 0).values[graph.kept]
         assert (slow - start).abs().max() > 0.1, "fifty steps must have moved the mask"
         torch.testing.assert_close(fast, slow, rtol=0, atol=1e-6)
+
+
+def test_the_benchmark_of_speed_measures_every_part_and_its_page_tells_them(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import explain  # noqa: PLC0415
+    import speed_page  # noqa: PLC0415
+
+    rows = [f"e{h}\tr{r}\te{t}\n" for h, r, t in random_rows(0, 30, 3, 150)]
+    for split, part in (("train", rows[20:]), ("valid", rows[:5]), ("test", rows[5:20])):
+        (tmp_path / f"{split}.tsv").write_text("".join(part))
+    results = tmp_path / "results" / "speed"
+    where = ["--data", str(tmp_path), "--results", str(results), "--queries", "2", "--facts", "3000"]
+    monkeypatch.setattr(sys, "argv", ["explain.py", *where])
+    monkeypatch.setattr(explain, "MODEL", replace(explain.MODEL, widths=(8, 8, 8), image=(4, 2)))
+    monkeypatch.setattr(explain, "PowerLink", lambda steps=3: PowerLink(steps=min(steps, 3)))
+    explain.main()
+    found = speed_page.saved(tmp_path / "results")
+    assert found.keys() == {f"{part}_cpu" for part in explain.PARTS}
+    assert found["paper_cpu"]["queries"] == 2
+    assert found["equal_cpu"]["same first five paths"] == {"highest": 1.0}
+    assert len(found["growth_cpu"]["by edges"]) == 8
+    assert 2_900 < found["generated_cpu"]["graphs"][0]["facts"] <= 3_000
+    page = speed_page.text(found)
+    assert page.count("\n## ") == len(explain.PARTS)
+    speed_page.draw(found, tmp_path / "speed.png")
+    assert (tmp_path / "speed.png").stat().st_size > 10_000

@@ -140,7 +140,8 @@ def extract(graph: MessageGraph, queries: Tensor, hops: int) -> ComputationGraph
 def edge_bounds(graph: MessageGraph, queries: Tensor, hops: int) -> Tensor:
     """Bound the number of edges of each query's computation graph from above: (Q,)."""
     nodes, _ = _neighbourhood(graph, queries.to(graph.device), hops)
-    degree = graph.row.diff()[nodes % graph.num_nodes]
+    entity = nodes % graph.num_nodes
+    degree = graph.row[entity + 1] - graph.row[entity]
     return degree.new_zeros(queries.size(0)).index_add(0, nodes // graph.num_nodes, degree)
 
 

@@ -153,7 +153,8 @@ def _chunks(
     graph: MessageGraph | ComputationGraph, num_scenarios: int, changed: Tensor, edge_budget: int, most: int = 100_000
 ) -> list[tuple[int, int]]:
     """Split scenarios into runs of at most `most` whose copies have at most `edge_budget` incoming edges."""
-    degree = graph.row.diff()[changed % graph.num_nodes]
+    node = changed % graph.num_nodes
+    degree = graph.row[node + 1] - graph.row[node]
     load = degree.new_zeros(num_scenarios).index_add(0, changed // graph.num_nodes, degree)
     runs, first, total = [], 0, 0
     for scenario, edges in enumerate(load.tolist()):

@@ -43,6 +43,7 @@ class PowerPath:
         self._log_counts = counts
         self._has_walk = counts.isfinite()
         self.active = self._has_walk.any(1)
+        self._any_active = bool(self.active.any())  # asked here, once: in a step a GPU would have to be waited for
 
     def on_path_probability(self, logits: Tensor) -> Tensor:
         """Return P_on of each query, (Q,); meaningful where the query is active."""
@@ -52,7 +53,7 @@ class PowerPath:
         return torch.where(self.active, -self._log_probability(logits), logits.new_zeros(()))
 
     def _log_probability(self, logits: Tensor) -> Tensor:
-        if not self._has_walk.any():
+        if not self._any_active:
             return logits.new_zeros(self._num_queries) + 0 * logits.sum()
         powers = torch.stack(self._powers(torch.nn.functional.logsigmoid(logits)), dim=1)  # (Q, lengths)
         lengths = torch.arange(powers.size(1), device=powers.device) + self._shortest

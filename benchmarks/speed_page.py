@@ -1,0 +1,186 @@
+"""The page of speed, and its plots, from the saved results of explain.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+Result = dict[str, Any]
+DEVICES = {"cpu": "CPU", "cuda": "GPU"}
+
+
+def saved(folder: Path) -> dict[str, Result]:
+    """Read the results by name, those of the engine before this one as `before_…`."""
+    found = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((folder / "speed").glob("*.json"))}
+    for name, file in (("before_cpu", "explain.json"), ("before_cuda", "explain_h200.json")):
+        if (folder / file).is_file():
+            found[name] = json.loads((folder / file).read_text("utf-8"))
+    return found
+
+
+def text(results: dict[str, Result]) -> str:
+    """Write the page."""
+    parts = [
+        "# Where the time goes\n\nAn untrained WGCN-ConvE of the paper's width (it costs the same), FB15k-237, two hops. "
+        "None is refused for its size, except\nwhere the paper's protocol says so."
+    ]
+    titles = {
+        "paper": "The paper's protocol",
+        "any": "Facts of any size",
+        "before": "Before the batched engine, any size",
+    }
+    for part, title in titles.items():
+        parts += [_explained(title, results[key]) for device in DEVICES if (key := f"{part}_{device}") in results]
+    for write, part in ((_step, "step"), (_equal, "equal"), (_growth, "growth"), (_generated, "generated")):
+        parts += [write(results[key]) for device in DEVICES if (key := f"{part}_{device}") in results]
+    return "\n\n".join(parts) + "\n"
+
+
+def _origin(result: Result) -> str:
+    threads = f", {result['threads']} thread{'s' if result['threads'] > 1 else ''}" if "threads" in result else ""
+    torch = result["versions"]["torch"]
+    return f"Made by `{result['command']}`, {result['machine']}{threads}, {result['date']} (torch {torch})."
+
+
+def _explained(title: str, result: Result) -> str:
+    memory = f"Peak memory {result['peak resident GiB']} GiB resident"
+    if "peak device GiB" in result:
+        memory += f", {result['peak device GiB']} GiB on the device"
+    speed = ""
+    if "GB moved per second" in result:
+        speed = (
+            f" The mask's learning passes {result['million edges learned per second']} million edges a second and moves "
+            f"{result['GB moved per second']} GB/s;\na plain copy moves {result['GB copied per second']} GB/s."
+        )
+    statuses = ", ".join(f"{count} {status}" for status, count in result["statuses"].items())
+    rows = [[stage, f"{seconds:.1f}"] for stage, seconds in result["stages"].items()]
+    return f"""## {title}: {result["machine"]}
+
+{_origin(result)}
+
+{result["queries"]} random test facts: {statuses}.
+Computation graphs of {result["nodes"]["mean"]:,.0f} nodes and {result["edges"]["mean"]:,.0f} edges on average ({result["edges"]["most"]:,} at most), of which
+pruning keeps {result["edges kept"]["mean"]:,.0f}. {result["seconds"]} s in all, median {result["median seconds per query"]} s a query.
+{memory}.{speed}
+
+{_table(["stage", "seconds"], rows)}"""
+
+
+def _step(result: Result) -> str:
+    rows = [
+        [
+            f"{s['edges kept']:,}",
+            f"{1000 * s['seconds']:.0f}",
+            f"{1000 * s['plain seconds']:.0f}",
+            f"{s['plain seconds'] / s['seconds']:.1f}",
+        ]
+        for s in result["steps"]
+    ]
+    return f"""## A step beside the plain reference: {result["machine"]}
+
+{_origin(result)}
+
+The reference (`benchmarks/plain_mask.py`) concatenates six vectors per edge and leaves the rest to autograd; in float64 both
+learn the same mask to 1e-6 (tested). Steps taken in turn, medians; the median ratio is {result["median ratio"]}.
+
+{_table(["edges kept", "ms", "plain ms", "times faster"], rows)}"""
+
+
+def _equal(result: Result) -> str:
+    shares = result["same first five paths"]
+    names = {"highest": "in float32", "high": "with products in TF32"}
+    told = ", ".join(f"{names[name]} for {share:.0%}" for name, share in shares.items())
+    return f"""## The same paths as the reference: {result["machine"]}
+
+{_origin(result)}
+
+After 50 steps from the same weights, the five best paths under the mask are the reference's, in the same order, {told}
+of {result["queries"]} queries."""
+
+
+def _growth(result: Result) -> str:
+    lines = result["lines"]
+    rows = [
+        [
+            f"against {name}",
+            f"{1e6 * lines[key]['slope'] / 10:.3f}",
+            f"{1000 * lines[key]['start'] / 10:.1f}",
+            f"{lines[key]['residual']:.3f}",
+        ]
+        for name, key in (("the edges of one query", "edges"), ("the edges of all queries of a batch", "queries"))
+    ]
+    memory = ""
+    if "bytes" in lines:
+        memory = f"\n\nPeak device memory grows by {lines['bytes']['slope']:,.0f} bytes an edge."
+    return f"""## Time against edges and queries: {result["machine"]}
+
+{_origin(result)}
+
+A line fitted to the time of a step. The residual is its root mean square, as a share of the times' standard deviation.
+
+{_table(["a step", "µs per edge", "ms at no edges", "residual"], rows)}{memory}
+
+![Time against edges, queries and the graph's size](speed.png)"""
+
+
+def _generated(result: Result) -> str:
+    rows = [
+        [f"{g['facts']:,}", f"{g['entities']:,}", f"{g['edges kept']:,.0f}", f"{g['seconds to build']:.1f}"]
+        + [f"{g['seconds per query'][s]:.3f}" for s in ("extract and prune", "score edges", "search paths")]
+        + [f"{g['peak resident GiB']:.1f}"]
+        for g in result["graphs"]
+    ]
+    head = [
+        "facts",
+        "entities",
+        "edges kept",
+        "s to build",
+        "s: extract, prune",
+        "s: learn",
+        "s: search",
+        "GiB resident",
+    ]
+    return f"""## Time against the graph's size: {result["machine"]}
+
+{_origin(result)}
+
+Generated graphs (`benchmarks/generated_graph.py`) whose neighbourhoods do not grow with them; 20 queries each, seconds per query.
+Ranks among all entities are not part of this: they grow with the entities by their definition.
+
+{_table(head, rows)}"""
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def draw(results: dict[str, Result], path: Path) -> None:
+    """Plot time, and memory where it was measured, against edges, queries and the graph's size."""
+    import matplotlib.pyplot as plt  # noqa: PLC0415 - only to draw
+
+    figure, axes = plt.subplots(1, 4, figsize=(15, 3.4), layout="constrained")
+    for device, label in DEVICES.items():
+        if grown := results.get(f"growth_{device}"):
+            edges, queries = grown["by edges"], grown["by queries"]
+            axes[0].plot([p["edges kept"] for p in edges], [p["seconds"] / 10 for p in edges], "o-", label=label)
+            axes[1].plot([p["queries"] for p in queries], [p["seconds"] / 10 for p in queries], "o-", label=label)
+            if "bytes" in edges[0]:
+                axes[2].plot([p["edges kept"] for p in edges], [p["bytes"] / 2**20 for p in edges], "o-", label=label)
+        if made := results.get(f"generated_{device}"):
+            seconds = [sum(g["seconds per query"].values()) for g in made["graphs"]]
+            axes[3].plot([g["facts"] for g in made["graphs"]], seconds, "o-", label=label)
+    titles = ("edges of a query", "queries in a batch", "edges of a query", "facts of the graph")
+    heights = ("s a step", "s a step", "MiB on the device", "s a query")
+    for axis, across, up in zip(axes, titles, heights, strict=True):
+        axis.set(xlabel=across, ylabel=up, ylim=(0, None))
+        axis.spines[["top", "right"]].set_visible(False)
+        if axis.lines:
+            axis.legend(frameon=False)
+        else:
+            axis.text(0.5, 0.5, "not measured yet", transform=axis.transAxes, ha="center")
+    if axes[3].lines:
+        axes[3].set_xscale("log")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
