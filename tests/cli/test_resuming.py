@@ -20,7 +20,7 @@ from powerlink.run import batching
 # The command line with batches of four queries, so that there is something to interrupt.
 IN_SMALL_BATCHES = """
 from powerlink.run import batching
-batching.batches.__kwdefaults__["most"] = 4
+batching.MOST_QUERIES = 4
 from powerlink.cli.main import main
 main()
 """
@@ -29,10 +29,10 @@ LIMIT = 40
 
 @pytest.fixture(scope="module", autouse=True)
 def small_batches_here_too():
-    before = batching.batches.__kwdefaults__["most"]
-    batching.batches.__kwdefaults__["most"] = 4
+    before = batching.MOST_QUERIES
+    batching.MOST_QUERIES = 4
     yield
-    batching.batches.__kwdefaults__["most"] = before
+    batching.MOST_QUERIES = before
 
 
 @pytest.fixture(scope="module")
