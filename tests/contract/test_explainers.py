@@ -160,7 +160,7 @@ def test_what_is_no_dataclass_is_told():
             return EdgeScores(graph.kept.float())
 
     assert broken_promises(Plain()) == ["plain must be a frozen dataclass"]
-    assert broken_promises(replace_cost()) == ["nameless must have a cost: inverse or log"]
+    assert broken_promises(replace_cost()) == ["nameless must have a cost: inverse or log or log-degree"]
 
 
 def replace_cost() -> Any:
