@@ -46,7 +46,7 @@ def chosen(subject):
 
 @pytest.fixture(autouse=True)
 def batches_of_three(monkeypatch):
-    monkeypatch.setitem(batching.batches.__kwdefaults__, "most", 3)
+    monkeypatch.setattr(batching, "MOST_QUERIES", 3)
 
 
 def compare(folder, subject, chosen, explainers=None, selections=("mask", "proof"), settings=SETTINGS, **more):
