@@ -33,14 +33,17 @@ def test_rgcn_is_its_formula(graph):
     torch.testing.assert_close(model.encode(graph).entity, out.tanh())
 
 
+@pytest.mark.parametrize("degree_norm", [True, False])
 @pytest.mark.parametrize("self_loop", [True, False])
-def test_wgcn_is_its_formula(graph, self_loop):
-    model = model_of("wgcn", "distmult", 1, N, R, self_loop=self_loop)
+def test_wgcn_is_its_formula(graph, self_loop, degree_norm):
+    model = model_of("wgcn", "distmult", 1, N, R, self_loop=self_loop, degree_norm=degree_norm)
     layer = model.encoder.layers[0]
     mapped = model.encoder.entity @ layer.linear
     out = mapped.clone() if self_loop else torch.zeros_like(mapped)
-    for source, target, relation, _ in edges(graph):
+    for source, target, relation, norm in edges(graph):
         alpha = layer.relation_weight[relation] + layer.relation_weight[(relation + R) % (2 * R)]
+        if degree_norm:
+            alpha = alpha * norm
         out = out + torch.nn.functional.one_hot(target, N).unsqueeze(1) * (alpha * mapped[source])
     torch.testing.assert_close(model.encode(graph).entity, layer.norm(out).tanh())
 

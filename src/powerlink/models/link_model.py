@@ -35,6 +35,7 @@ class ModelSettings:
     layer_dropout: float = 0.1
     blocks: int = 5  # RGCN
     self_loop: bool = False  # WGCN
+    degree_norm: bool = False  # WGCN: messages times 1/√(deg(source)·deg(target)), as in the other two
     composition: Composition = "mult"  # CompGCN
     layer_bias: bool = False  # CompGCN
     margin: float = 9.0  # TransE
@@ -75,6 +76,8 @@ class EncoderDecoder(nn.Module):
         bias = torch.full((num_entities,), -math.log(num_entities))
         self.bias = nn.Parameter(bias) if self.decoder.uses_bias else None
         self.encoder.scale_output(self.decoder.first_scale(settings.widths[-1], num_entities))
+        if isinstance(self.decoder, TransE) and isinstance(self.encoder, CompGCN):
+            self.encoder.size_inputs()  # distances want the size asked for; products learn as well from less
         self.output_dropout = nn.Dropout(settings.output_dropout)
 
     @property
@@ -123,7 +126,14 @@ def _build_encoder(settings: ModelSettings, num_entities: int, num_relations: in
     if settings.encoder == "rgcn":
         return RGCN(num_entities, num_relations, widths, blocks=settings.blocks, dropout=dropout)
     if settings.encoder == "wgcn":
-        return WGCN(num_entities, num_relations, widths, self_loop=settings.self_loop, dropout=dropout)
+        return WGCN(
+            num_entities,
+            num_relations,
+            widths,
+            self_loop=settings.self_loop,
+            degree_norm=settings.degree_norm,
+            dropout=dropout,
+        )
     return CompGCN(
         num_entities,
         num_relations,

@@ -98,6 +98,11 @@ class CompGCN(nn.Module):
         assert isinstance(last, CompGCNLayer)
         nn.init.constant_(last.norm.weight, scale)
 
+    def size_inputs(self) -> None:
+        """Let the untrained entities and relations be large enough for the norm's epsilon not to hide them."""
+        for table in (self.entity, self.relation):
+            nn.init.normal_(table, std=table.size(1) ** -0.5)
+
     def forward(self, graph: Edges, edge_weight: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the nodes' vectors (n, d) and the relations' (2R, d)."""
         nodes, relations = graph.rows_of(self.entity), self.relation

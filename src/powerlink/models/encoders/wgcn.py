@@ -12,20 +12,29 @@ from powerlink.kernels.message_sum import message_sum, read_rows
 
 
 class WGCNLayer(nn.Module):
-    """h'_t = tanh(BN(Σ_e weight·(α_r + α_r⁻¹)·W h_s)), with W h_t added if there is a self-loop."""
+    """h'_t = tanh(BN(Σ_e weight·(α_r + α_r⁻¹)·W h_s)), with W h_t added if there is a self-loop.
 
-    def __init__(self, width_in: int, width_out: int, num_relations: int, self_loop: bool) -> None:
+    As published a sum grows with its node's degree, and hubs leave the batch norm little room to tell other nodes
+    apart; with `degree_norm` each message is multiplied by the edge's normaliser, as in RGCN and CompGCN.
+    """
+
+    def __init__(
+        self, width_in: int, width_out: int, num_relations: int, *, self_loop: bool, degree_norm: bool
+    ) -> None:
         super().__init__()
         self.linear = nn.Parameter(torch.empty(width_in, width_out))
         self.relation_weight = nn.Parameter(torch.ones(2 * num_relations))
         self.norm = nn.BatchNorm1d(width_out)
         self.self_loop = self_loop
+        self.degree_norm = degree_norm
         nn.init.xavier_uniform_(self.linear)
 
     def forward(self, nodes: Tensor, edges: EdgeSlice, edge_weight: Tensor | None) -> Tensor:
         """Pass messages once: nodes (n, in) → (n, out)."""
         shared = self.relation_weight.view(2, -1).sum(0).repeat(2).unsqueeze(1)  # a relation and its inverse add theirs
         scale = read_rows(shared, edges.edge_relations).squeeze(1)
+        if self.degree_norm:
+            scale = scale * edges.norm
         mapped = nodes @ self.linear
         received = message_sum(mapped, scale * edges.weights(edge_weight), edges.nodes_to_targets)
         if self.self_loop:
@@ -38,14 +47,23 @@ class WGCN(nn.Module):
     """Layers of WGCN over a learned embedding per entity; relations keep their own embedding."""
 
     def __init__(
-        self, num_entities: int, num_relations: int, widths: tuple[int, ...], *, self_loop: bool, dropout: float
+        self,
+        num_entities: int,
+        num_relations: int,
+        widths: tuple[int, ...],
+        *,
+        self_loop: bool,
+        degree_norm: bool,
+        dropout: float,
     ) -> None:
         super().__init__()
         self.entity = nn.Parameter(torch.empty(num_entities, widths[0]))
         self.relation = nn.Parameter(torch.empty(2 * num_relations, widths[-1]))
         nn.init.xavier_normal_(self.entity)
         nn.init.xavier_normal_(self.relation)
-        self.layers = nn.ModuleList(WGCNLayer(a, b, num_relations, self_loop) for a, b in pairwise(widths))
+        self.layers = nn.ModuleList(
+            WGCNLayer(a, b, num_relations, self_loop=self_loop, degree_norm=degree_norm) for a, b in pairwise(widths)
+        )
         self.dropout = nn.Dropout(dropout)
 
     def scale_output(self, scale: float) -> None:
