@@ -33,9 +33,10 @@ def benchmarks():
         import paper_accuracy  # noqa: PLC0415
         import train_models  # noqa: PLC0415
         import write_results  # noqa: PLC0415
+        from pages import models  # noqa: PLC0415
     finally:
         sys.path.remove(str(ROOT / "benchmarks"))
-    return paper_accuracy, train_models, write_results
+    return paper_accuracy, train_models, write_results, models
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +230,7 @@ def test_the_page_of_models_tells_reached_from_not_reached(benchmarks, sweep, tm
     sweep(*FAST)
     reached, missed = (result(tmp_path, name) for name in NAMES)
     reached["test"]["mrr"], missed["test"]["mrr"] = 0.3796, 0.2054
-    page = benchmarks[2].models(reached, missed)
+    page = benchmarks[3].text(reached, missed)
     table = [line for line in page.split("## What it took")[0].splitlines() if line.startswith("| ") and "/" in line]
     rows = {line.split("|")[1].strip(): line for line in table}
     assert "| 0.380 | 0.380 | yes |" in rows[NAMES[0]]
@@ -279,7 +280,7 @@ def test_the_plain_mask_it_is_measured_against_is_learned_alike(monkeypatch):
 def test_the_benchmark_of_speed_measures_every_part_and_its_page_tells_them(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import explain  # noqa: PLC0415
-    import speed_page  # noqa: PLC0415
+    from pages import speed  # noqa: PLC0415
 
     rows = [f"e{h}\tr{r}\te{t}\n" for h, r, t in random_rows(0, 30, 3, 150)]
     for split, part in (("train", rows[20:]), ("valid", rows[:5]), ("test", rows[5:20])):
@@ -290,13 +291,13 @@ def test_the_benchmark_of_speed_measures_every_part_and_its_page_tells_them(tmp_
     monkeypatch.setattr(explain, "MODEL", replace(explain.MODEL, widths=(8, 8, 8), image=(4, 2)))
     monkeypatch.setattr(explain, "PowerLink", lambda steps=3: PowerLink(steps=min(steps, 3)))
     explain.main()
-    found = speed_page.saved(tmp_path / "results")
+    found = speed.saved(tmp_path / "results")
     assert found.keys() == {f"{part}_cpu" for part in explain.PARTS}
     assert found["paper_cpu"]["queries"] == 2
     assert found["equal_cpu"]["same first five paths"] == {"highest": 1.0}
     assert len(found["growth_cpu"]["by edges"]) == 8
     assert 2_900 < found["generated_cpu"]["graphs"][0]["facts"] <= 3_000
-    page = speed_page.text(found)
+    page = speed.text(found)
     assert page.count("\n## ") == len(explain.PARTS)
-    speed_page.draw(found, tmp_path / "speed.png")
+    speed.draw(found, tmp_path / "speed.png")
     assert (tmp_path / "speed.png").stat().st_size > 10_000
