@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from pages import compare_umls, faithfulness, ground_truth, known_reasoning, models, speed, umls_models
+from pages import compare_umls, faithfulness, ground_truth, known_reasoning, models, paper_protocol, speed, umls_models
 from pages.markdown import Result
 
 RESULTS = Path(__file__).parent / "results"
@@ -20,6 +20,7 @@ PAGES: dict[str, Callable[[Result], str]] = {  # saved results of this name → 
     "ground_truth": ground_truth.text,
     "umls_models": umls_models.text,
     "compare_umls": compare_umls.text,
+    "paper_protocol": paper_protocol.text,
 }
 
 

@@ -10,7 +10,7 @@ def row_of(model: Result, select: str, explainer: str) -> Result:
     return row
 
 
-def _entry(entries: list[Result], metric: str, protocol: str) -> Result | None:
+def entry(entries: list[Result], metric: str, protocol: str) -> Result | None:
     return next((e for e in entries if (e["metric"], e["protocol"]) == (metric, protocol)), None)
 
 
@@ -19,19 +19,19 @@ def _mark(gap: Result | None) -> str:
 
 
 def compared(row: Result, metric: str, protocol: str, *, interval: bool = False) -> str:
-    figure = _entry(row["figures"], metric, protocol)
+    figure = entry(row["figures"], metric, protocol)
     if figure is None:
         return "–"
     between = f" ({figure['low']:.3f} … {figure['high']:.3f})" if interval else ""
-    return f"{figure['mean']:.3f}{_mark(_entry(row['differences'], metric, protocol))}{between}"
+    return f"{figure['mean']:.3f}{_mark(entry(row['differences'], metric, protocol))}{between}"
 
 
 def gap_of(model: Result, select: str, explainer: str, metric: str, protocol: str) -> str:
-    return _mark(_entry(row_of(model, select, explainer)["differences"], metric, protocol))
+    return _mark(entry(row_of(model, select, explainer)["differences"], metric, protocol))
 
 
 def mean_of(model: Result, explainer: str, metric: str, protocol: str = "paper", select: str = "mask") -> float:
-    figure = _entry(row_of(model, select, explainer)["figures"], metric, protocol)
+    figure = entry(row_of(model, select, explainer)["figures"], metric, protocol)
     return float(figure["mean"]) if figure else float("nan")
 
 
