@@ -15,9 +15,11 @@ import torch
 from builders import knowledge_graph, model_of, random_rows
 from powerlink import ExplainSettings, Subject, load_graph, load_model
 from powerlink.explainers.learned.power_link import PowerLink
-from powerlink.models.link_model import build_model
+from powerlink.kg.storage import save_graph
+from powerlink.models.checkpoint import save_model
+from powerlink.models.link_model import ModelSettings, build_model
 from powerlink.models.presets import PRESETS
-from powerlink.models.training import Trainer
+from powerlink.models.training import Trainer, TrainingSettings
 from powerlink.pipeline import computation_graph
 
 ROOT = Path(__file__).parent.parent
@@ -33,9 +35,10 @@ def benchmarks():
         import paper_accuracy  # noqa: PLC0415
         import train_models  # noqa: PLC0415
         import write_results  # noqa: PLC0415
+        from pages import models  # noqa: PLC0415
     finally:
         sys.path.remove(str(ROOT / "benchmarks"))
-    return paper_accuracy, train_models, write_results
+    return paper_accuracy, train_models, write_results, models
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +232,7 @@ def test_the_page_of_models_tells_reached_from_not_reached(benchmarks, sweep, tm
     sweep(*FAST)
     reached, missed = (result(tmp_path, name) for name in NAMES)
     reached["test"]["mrr"], missed["test"]["mrr"] = 0.3796, 0.2054
-    page = benchmarks[2].models(reached, missed)
+    page = benchmarks[3].text(reached, missed)
     table = [line for line in page.split("## What it took")[0].splitlines() if line.startswith("| ") and "/" in line]
     rows = {line.split("|")[1].strip(): line for line in table}
     assert "| 0.380 | 0.380 | yes |" in rows[NAMES[0]]
@@ -279,7 +282,7 @@ def test_the_plain_mask_it_is_measured_against_is_learned_alike(monkeypatch):
 def test_the_benchmark_of_speed_measures_every_part_and_its_page_tells_them(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import explain  # noqa: PLC0415
-    import speed_page  # noqa: PLC0415
+    from pages import speed  # noqa: PLC0415
 
     rows = [f"e{h}\tr{r}\te{t}\n" for h, r, t in random_rows(0, 30, 3, 150)]
     for split, part in (("train", rows[20:]), ("valid", rows[:5]), ("test", rows[5:20])):
@@ -290,13 +293,78 @@ def test_the_benchmark_of_speed_measures_every_part_and_its_page_tells_them(tmp_
     monkeypatch.setattr(explain, "MODEL", replace(explain.MODEL, widths=(8, 8, 8), image=(4, 2)))
     monkeypatch.setattr(explain, "PowerLink", lambda steps=3: PowerLink(steps=min(steps, 3)))
     explain.main()
-    found = speed_page.saved(tmp_path / "results")
+    found = speed.saved(tmp_path / "results")
     assert found.keys() == {f"{part}_cpu" for part in explain.PARTS}
     assert found["paper_cpu"]["queries"] == 2
     assert found["equal_cpu"]["same first five paths"] == {"highest": 1.0}
     assert len(found["growth_cpu"]["by edges"]) == 8
     assert 2_900 < found["generated_cpu"]["graphs"][0]["facts"] <= 3_000
-    page = speed_page.text(found)
+    page = speed.text(found)
     assert page.count("\n## ") == len(explain.PARTS)
-    speed_page.draw(found, tmp_path / "speed.png")
+    speed.draw(found, tmp_path / "speed.png")
     assert (tmp_path / "speed.png").stat().st_size > 10_000
+
+
+@pytest.fixture
+def paper_protocol(tmp_path, monkeypatch):
+    """The benchmark on two small models that nobody trained, which believe about half of what they are asked."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import paper_protocol as benchmark  # noqa: PLC0415
+
+    facts = random_rows(0, 30, 3, 170)
+    graph = knowledge_graph(facts[50:], 30, 3, valid=facts[:20], test=facts[20:50])
+    for name in benchmark.SETUPS:
+        encoder, decoder = name.split("-")
+        shape = ModelSettings(
+            encoder=encoder, decoder=decoder, widths=(8,) * (benchmark.SETUPS[name].hops + 1), blocks=2
+        )
+        model = build_model(shape, 30, 3, 0)
+        if model.bias is not None:
+            torch.nn.init.zeros_(model.bias)
+        folder = tmp_path / "models" / f"fb15k-237_{name}"
+        folder.mkdir(parents=True)
+        save_graph(graph, folder / "graph")
+        save_model(folder, model, graph, TrainingSettings(), {}, finished=True)
+
+    def call(place, *more):
+        where = ["--models", tmp_path / "models", "--folder", tmp_path / place, "--out", tmp_path / f"{place}.json"]
+        few = ["--queries", "6", "--fit", "4", "--alone", "2", "--device", "cpu", *more]
+        return benchmark.main([*map(str, where), *few]), tmp_path / f"{place}.json"
+
+    return call
+
+
+def test_the_papers_protocol_runs_every_method_and_its_page_sets_them_beside_the_paper(paper_protocol):
+    from pages import paper_protocol as page  # noqa: PLC0415
+    from paper_explanations import PAPER  # noqa: PLC0415
+
+    code, out = paper_protocol("all")
+    assert code == 0
+    models = json.loads(out.read_text())["models"]
+    assert models.keys() == PAPER.keys()
+    for name, model in models.items():
+        assert model["queries"] == 6
+        assert model["looked at"] == 6 + sum(model["left_out"].values())
+        assert PAPER[name].keys() <= {row["explainer"] for row in model["tables"]["mask"]}
+        assert model["refused"] == {}
+        assert model["one at a time"]["seconds"].keys() == {"power-link", "power-link-free", "page-link"}
+        drops = {entry["file"]: entry["logit drop"] for entry in model["fit"]["tried"]}
+        assert drops[model["fit"]["file"]] == max(drops.values())
+    text = page.text({"models": models})
+    for name, rows in PAPER.items():
+        part = text.split(f"## {name}\n")[1].split("\n## ")[0]
+        for explainer, figures in rows.items():
+            line, *_ = [line for line in part.splitlines() if line.startswith(f"| {explainer} |")]
+            assert [cell.split(" / ")[1] for cell in line.strip("| ").split(" | ")[1:]] == [f"{f:.3f}" for f in figures]
+
+
+def test_the_papers_protocol_stops_in_time_and_goes_on(paper_protocol):
+    only = "--only", "rgcn-transe", "--explainers", "power-link,gradient"
+    assert paper_protocol("cut", *only, "--seconds", "1e-9")[0] == 3
+    code, out = paper_protocol("cut", *only)
+    assert code == 0
+    cut, whole = (
+        json.loads(path.read_text())["models"]["rgcn-transe"] for path in (out, paper_protocol("one", *only)[1])
+    )
+    assert cut["tables"] == whole["tables"]
+    assert "fit" not in whole

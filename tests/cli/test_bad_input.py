@@ -121,7 +121,10 @@ def test_an_unknown_relation_is_answered_with_the_closest_names(refused, model):
         ((*ONE, "--set", "steps"), "--set takes name=value, not 'steps'"),
         ((*ONE, "--set", "steps=many"), "steps of power-link must be a whole number, not 'many'"),
         ((*ONE, "--set", "lr=nan"), "lr of power-link must be a finite number, not 'nan'"),
-        ((*ONE, "--set", "combination=sum"), "combination of power-link must be concat or euclidean, not 'sum'"),
+        (
+            (*ONE, "--set", "combination=sum"),
+            "combination of power-link must be concat or euclidean or none, not 'sum'",
+        ),
         ((*ONE, "--set", "steps=2", "--set", "steps=3"), "steps is set twice"),
         ((*ONE, "--set", "steps=2", "--steps", 3), "steps is set twice: by --steps and by --set"),
         ((*ONE, "--explainer", "power-link-order-2", "--order", 3), "power-link-order-2 is power-link with order 2"),

@@ -201,6 +201,7 @@ def test_a_variant_is_a_name_and_settings_over_power_link():
         ("no-path", {"path_weight": 0}),
         ("no-prediction", {"prediction_weight": 0}),
         ("euclidean", {"combination": "euclidean"}),
+        ("free", {"combination": "none"}),
         ("order-2", {"order": 2}),
         ("order-3", {"order": 3}),
         ("order-4", {"order": 4}),
@@ -210,6 +211,18 @@ def test_a_variant_is_a_name_and_settings_over_power_link():
 def test_every_ablation_differs_from_power_link_in_what_its_name_says(name, expected):
     made = make_explainer(f"power-link-{name}")
     assert replace(made, name="power-link") == PowerLink(**expected)
+
+
+def test_without_a_scorer_each_edge_has_a_number_of_its_own():
+    subject = small_subject()
+    graph = graph_of(subject, queries_of_small_world())
+    start, moved = (
+        torch.logit(PowerLink(combination="none", steps=steps, lr=0.01).score_edges(subject.model, graph, 0).values)
+        for steps in (0, 1)
+    )
+    step = (moved - start)[graph.kept].abs()
+    assert len(step) > 20
+    torch.testing.assert_close(step, torch.full_like(step, 0.01), rtol=0, atol=1e-4)  # Adam's first: lr, up or down
 
 
 def test_reports_show_the_variants_name():

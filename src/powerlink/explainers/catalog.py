@@ -67,6 +67,7 @@ EXPLAINERS: dict[str, Recipe] = {
         _ablation("no-path", "without the path term", path_weight=0.0),
         _ablation("no-prediction", "without the prediction term", prediction_weight=0.0),
         _ablation("euclidean", "reading three distances instead of six vectors", combination="euclidean"),
+        _ablation("free", "without its scorer: a free logit per edge, as its peers have", combination="none"),
         _ablation("order-2", "with walks of at most 2 hops in its path term", order=2),
         _ablation("order-3", "with walks of at most 3 hops (its default)", order=3),
         _ablation("order-4", "with walks of at most 4 hops in its path term", order=4),

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from powerlink.errors import SettingsError
 from powerlink.explainers.learned.learner import learn_mask
-from powerlink.explainers.learned.masks import Combination, TripletScorer
+from powerlink.explainers.learned.masks import FreeLogits, Mask, TripletScorer
 from powerlink.explainers.learned.path_terms import PowerPath
 from powerlink.explainers.learned.terms import Prediction, Size, Term
 from powerlink.explainers.protocol import EdgeScores, setting
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.propose import Cost
+
+Combining = Literal["concat", "euclidean", "none"]  # none: no scorer, a number of its own for every edge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,9 @@ class PowerLink:
     lr: float = setting(0.005, "Adam's learning rate")
     order: int = setting(3, "longest walk from head to tail that is strengthened")
     min_order: int = setting(2, "shortest such walk; 1 lets another relation between head and tail count")
-    combination: Combination = setting("concat", "how the scorer reads an edge beside the query")
+    combination: Combining = setting(
+        "concat", "how the scorer reads an edge beside the query; none: no scorer, a free logit per edge"
+    )
     hidden: int = setting(64, "width of the scorer's hidden layers")
     prediction_weight: float = setting(
         1.0, "weight of keeping the prediction (the authors' code: 0.8); 0 switches it off"
@@ -60,17 +64,21 @@ class PowerLink:
             raise SettingsError(f"min_order must lie between 1 and order ({self.order}), not {self.min_order}")
         if self.steps < 0 or not 0 < self.lr < math.inf or self.hidden < 1:
             raise SettingsError("steps must not be negative; lr and hidden must be positive and finite")
-        if self.combination not in ("concat", "euclidean"):
-            raise SettingsError(f"combination must be concat or euclidean, not {self.combination!r}")
+        if self.combination not in get_args(Combining):
+            raise SettingsError(f"combination must be {' or '.join(get_args(Combining))}, not {self.combination!r}")
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
-        """Learn one scorer per query, all of the batch together."""
+        """Learn one mask per query, all of the batch together."""
         path = PowerPath(graph, self.order, self.min_order)
         terms: list[tuple[float, Term]] = [
             (self.prediction_weight, Prediction(model, graph)),
             (self.path_weight, path),
             (self.size_weight, Size(graph)),
         ]
-        scorer = TripletScorer(graph, combination=self.combination, hidden=self.hidden, seed=seed)
-        mask = learn_mask(scorer, terms, steps=self.steps, lr=self.lr)
+        mask = learn_mask(self._mask(graph, seed), terms, steps=self.steps, lr=self.lr)
         return EdgeScores.of_kept(graph, mask, path.active if self.path_weight else None)
+
+    def _mask(self, graph: ComputationGraph, seed: int) -> Mask:
+        if self.combination == "none":
+            return FreeLogits(graph, seed=seed)
+        return TripletScorer(graph, combination=self.combination, hidden=self.hidden, seed=seed)

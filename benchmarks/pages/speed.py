@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-Result = dict[str, Any]
+from pages.markdown import Result, table
+
 DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
@@ -64,7 +64,7 @@ Computation graphs of {result["nodes"]["mean"]:,.0f} nodes and {result["edges"][
 pruning keeps {result["edges kept"]["mean"]:,.0f}. {result["seconds"]} s in all, median {result["median seconds per query"]} s a query.
 {memory}.{speed}
 
-{_table(["stage", "seconds"], rows)}"""
+{table(["stage", "seconds"], rows)}"""
 
 
 def _step(result: Result) -> str:
@@ -84,7 +84,7 @@ def _step(result: Result) -> str:
 The reference (`benchmarks/plain_mask.py`) concatenates six vectors per edge and leaves the rest to autograd; in float64 both
 learn the same mask to 1e-6 (tested). Steps taken in turn, medians; the median ratio is {result["median ratio"]}.
 
-{_table(["edges kept", "ms", "plain ms", "times faster"], rows)}"""
+{table(["edges kept", "ms", "plain ms", "times faster"], rows)}"""
 
 
 def _equal(result: Result) -> str:
@@ -119,7 +119,7 @@ def _growth(result: Result) -> str:
 
 A line fitted to the time of a step. The residual is its root mean square, as a share of the times' standard deviation.
 
-{_table(["a step", "µs per edge", "ms at no edges", "residual"], rows)}{memory}
+{table(["a step", "µs per edge", "ms at no edges", "residual"], rows)}{memory}
 
 ![Time against edges, queries and the graph's size](speed.png)"""
 
@@ -148,12 +148,7 @@ def _generated(result: Result) -> str:
 Generated graphs (`benchmarks/generated_graph.py`) whose neighbourhoods do not grow with them; 20 queries each, seconds per query.
 Ranks among all entities are not part of this: they grow with the entities by their definition.
 
-{_table(head, rows)}"""
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+{table(head, rows)}"""
 
 
 def draw(results: dict[str, Result], path: Path) -> None:

@@ -1,0 +1,1 @@
+"""One module for each page of docs/results/: it turns saved results into text."""

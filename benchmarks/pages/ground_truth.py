@@ -1,0 +1,168 @@
+"""The page of ground_truth.py."""
+
+from __future__ import annotations
+
+from pages.markdown import Result, in_words, origin, table
+
+
+def text(result: Result) -> str:
+    models, explainers = result["models"], result["explainers"]
+    readings = list(next(iter(explainers.values()))["edge AUC"])
+    tops = list(next(iter(explainers.values()))["hit"])
+    figures = [*(f"AUC {reading}" for reading in readings), *(f"hit@{top}" for top in tops)]
+
+    def measured(row: Result) -> list[str]:
+        return [*(f"{row['edge AUC'][r]:.3f}" for r in readings), *(f"{row['hit'][top]:.2f}" for top in tops)]
+
+    rows = [
+        [
+            name,
+            *measured(e),
+            f"{e['unseen']['edge AUC'][result['chosen by']]:.3f}",
+            f"{e['unseen']['hit']['1']:.2f}",
+            f"{e['seconds per query']:.3f}",
+        ]
+        for name, e in explainers.items()
+    ]
+    per_split = [
+        [name, *(f"{split['edge AUC'][reading]:.3f}" for reading in ("directed", "page-link") for split in e["splits"])]
+        for name, e in explainers.items()
+    ]
+    accuracy = [
+        [
+            str(m["seed"]),
+            f"{m['link AUC']['valid']:.3f}",
+            f"{m['link AUC']['test']:.3f}",
+            f"{m['believed']} of {m['test links']}",
+            f"{m['seconds']:.1f}",
+        ]
+        for m in models
+    ]
+    tried = [
+        [name, in_words(row["settings"]), *measured(row)] for name, found in result["tried"].items() for row in found
+    ]
+    graphs = [
+        [row["graph"], f"{row['edges']:,.0f}", f"{row['kept']:.2f}", f"{row['true edges kept']:.2f}", *measured(row)]
+        for row in result["graphs"]
+    ]
+    timed = [
+        [str(row["queries at once"]), f"{row['power-link']:.3f}", f"{row['page-link']:.3f}"] for row in result["speed"]
+    ]
+    queries, unseen = (part["queries"] for e in [next(iter(explainers.values()))] for part in (e, e["unseen"]))
+    return f"""# Do explainers find planted explanations?
+
+{origin(result)} One thread.
+
+{result["data"]} is PaGE-Link's synthetic graph: users like items because of planted paths of three steps, and for every link
+the explaining edges and paths are known. {len(models)} splits by PaGE-Link's rule (seeds 0 to {len(models) - 1}; 0 is the published one), a
+model for each: {result["model"]["name"]}, two layers of width {result["model"]["widths"][-1]}. Likes are targets only and
+never carry a message, as in PaGE-Link. Explained are {queries} test links with a probability above one half, spread evenly over
+those of each split, on two hops, hub limit {result["settings"]["hub_limit"]} and {result["settings"]["core"]}-core.
+
+{table(["seed", "link AUC, valid", "link AUC, test", "links believed", "seconds to train"], accuracy)}
+
+## Edges and paths
+
+Edge ROC-AUC is taken per query and averaged over queries, then over splits; pruned edges have score 0 and ties count half.
+`directed`: all message edges of the computation graph; the way back over an explaining fact is wrong. `page-link`: as its
+authors' evaluation reads it, only edges that the model reads, of relations that explain this query; published figures are
+comparable with this one. `facts`: a fact has the higher score of its two directions. hit@k: one of the first k paths, in the
+explainer's own order, is a true one.
+
+{table(["explainer", *figures, f"AUC {result['chosen by']}, unseen", "hit@1, unseen", "seconds a query"], rows)}
+
+A plain name has default settings: `power-link` is the paper's (50 steps, learning rate 0.005, order 3, γ = 0.03). `chosen` has the
+best of the settings tried (below). `pg-explainer` was fitted on {result["links to fit on"]} training links of each split; its seconds are without
+the fit. `unseen` leaves out the validation links of split 0, {queries - unseen} of the {queries}: the splits are drawn from the same links,
+so they are test links of others. Seconds are by the clock on a shared machine; for a fair comparison see below.
+
+{against_the_paper(explainers)}
+
+Each split:
+
+{table(["explainer", *(f"{r}, split {m['seed']}" for r in ("directed", "page-link") for m in models)], per_split)}
+
+## The same chance for all
+
+Six settings of each learned explainer, on the same {result["links to choose by"]} *validation* links of split 0; the one with the highest AUC
+`{result["chosen by"]}` was taken, and the test links were asked once. The lists were laid out after a look at these validation links:
+some 45 settings for Power-Link, seven each for PaGE-Link and GNNExplainer-Link, six for PGExplainer-Link. Before that, Power-Link's
+defaults and four other choices of steps and rate had been looked at on *test* links of splits 0 and 1; none of the four was taken.
+The best comes first.
+
+{table(["explainer", "settings", *figures], tried).replace("| --- | ---: |", "| --- | --- |", 1)}
+
+## Which is faster?
+
+Power-Link and PaGE-Link at their defaults, 50 steps each, in turns on the same graphs: seconds of the process (one thread), a
+query, the least of three rounds. Learning only; extraction and the last search are the same for both.
+
+{table(["queries at once", "power-link", "page-link"], timed)}
+
+{faster(result["speed"])}
+
+## Hops and pruning
+
+`power-link` with the chosen settings, on the same validation links. One hop holds the true edges, too, but cuts off
+much of what a model of two layers reads, and leaves few other edges to tell them from. A third hop adds edges that the model
+does not read.
+
+{table(["graph", "edges a query", "kept", "true edges kept", *figures], graphs)}
+
+## What to take from it
+
+* Paths of three steps are what was planted, and three is also the default of Power-Link's order and of the search.
+* `on a walk` asks no model at all: an edge scores 1 if any walk of at most three steps from head to tail uses it. Its AUC
+  is hard to beat, since the planted reasons are such walks and most edges are on none. So this AUC says whether an explainer
+  stays between head and tail, which the path terms of Power-Link and PaGE-Link ask for and GNNExplainer-Link does not. hit@1
+  says more about whether it finds the right path.
+* PaGE-Link's path term is this walk with a preference for nodes of few edges. The planted paths are short and few run through
+  hubs, so it fits this graph well: `low-degree`, which asks no model, shows how far that alone leads.
+* With a weak size term Power-Link's masks end at 0 or 1. Where several routes serve the prediction one of them wins, and the
+  edges of a true path among the others fall below many that do not matter. The paper does not say which γ it used here.
+* The plain gradient costs one backward pass, needs no setting, and is ahead of every learned mask in hit@1.
+* The figures move with the model. An earlier run of the same seeds, whose models came out slightly different (133 instead of 138
+  links of split 0 above one half), gave Power-Link with γ = 0.5 an AUC of 0.980 in the `page-link` reading over 662 links.
+"""
+
+
+def against_the_paper(explainers: Result) -> str:
+    """Say how the two stand to the published figures, as it came out."""
+    wanted = {
+        "power-link": ("at least 0.961", lambda auc: auc >= 0.961),
+        "page-link": ("within 0.02 of 0.956", lambda auc: abs(auc - 0.956) <= 0.02),
+    }
+    rows = [
+        [
+            called,
+            wish,
+            *(
+                f"{e['edge AUC'][r]:.3f}: {'yes' if holds(e['edge AUC'][r]) else 'no'}"
+                for r in ("page-link", "directed")
+            ),
+        ]
+        for name, (wish, holds) in wanted.items()
+        for called, e in explainers.items()
+        if called.split(",")[0] == name
+    ]
+    told = table(["explainer", "wanted", "AUC page-link", "AUC directed"], rows)
+    return f"The Power-Link paper has 0.961 for Power-Link and 0.956 for PaGE-Link. Is that reached?\n\n{told}"
+
+
+def faster(rows: list[Result]) -> str:
+    """Say which of the two is faster, as it came out."""
+    told = []
+    for row in rows:
+        ratio = row["power-link"] / row["page-link"]
+        how = (
+            "as fast as"
+            if 0.9 < ratio < 1.1
+            else f"{max(ratio, 1 / ratio):.1f} times {'slower' if ratio > 1 else 'faster'} than"
+        )
+        told.append(f"with {row['queries at once']} at once Power-Link is {how} PaGE-Link")
+    return (
+        f"So {', and '.join(told)}. The paper found Power-Link three times faster, since it needs no search of paths while it "
+        "learns. Here that search is prepared once, looks only between head and tail and serves all queries of a batch together, so it costs less than "
+        "what Power-Link has instead: a network of its own for each query, run forward and backward over every edge. Alone, a "
+        "query's time goes into the model's many small steps, which both share."
+    )
