@@ -64,6 +64,8 @@ def _wgcn(layer: WGCNLayer, nodes: Tensor, graph: MessageGraph) -> Tensor:
     count = graph.num_relations
     twin = torch.where(graph.relation < count, graph.relation + count, graph.relation - count)
     scale = layer.relation_weight[graph.relation] + layer.relation_weight[twin]
+    if layer.degree_norm:
+        scale = scale * graph.norm
     mapped = nodes @ layer.linear
     received = torch.zeros_like(mapped).index_add(0, graph.target, mapped[graph.source] * scale.unsqueeze(1))
     return torch.tanh(layer.norm(received + mapped if layer.self_loop else received))

@@ -9,7 +9,17 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from pages import compare_umls, faithfulness, ground_truth, known_reasoning, models, paper_protocol, speed, umls_models
+from pages import (
+    compare_umls,
+    faithfulness,
+    ground_truth,
+    known_reasoning,
+    models,
+    paper_protocol,
+    speed,
+    training_speed,
+    umls_models,
+)
 from pages.markdown import Result
 
 RESULTS = Path(__file__).parent / "results"
@@ -31,6 +41,7 @@ def pages() -> dict[str, str]:
         if (path := RESULTS / f"{name}.json").is_file():
             texts[f"{name.replace('_', '-')}.md"] = write(json.loads(path.read_text("utf-8")))
     texts["speed.md"] = speed.text(speed.saved(RESULTS))
+    texts["training-speed.md"] = training_speed.text(*training_speed.saved(RESULTS))
     trained = sorted((RESULTS / "models").glob("*.json"))
     texts["models.md"] = models.text(*(json.loads(path.read_text("utf-8")) for path in trained))
     return texts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 Result = dict[str, Any]
@@ -22,3 +24,8 @@ def origin(result: Result) -> str:
 def in_words(own: Result) -> str:
     """Return settings as a phrase."""
     return ", ".join(f"{name} {value:g}" for name, value in own.items()) or "defaults"
+
+
+def saved_as(folder: Path, *names: str) -> list[Result]:
+    """Read those of some files of results that are there."""
+    return [json.loads((folder / name).read_text("utf-8")) for name in names if (folder / name).is_file()]
