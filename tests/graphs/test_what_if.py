@@ -5,7 +5,7 @@ import torch
 
 from builders import computation_graph, edges_without, messages_of, model_of, random_rows
 from powerlink.graphs.what_if import Removals, changed_nodes, what_if
-from powerlink.verify.counterfactual import edges_of_facts, scores_without
+from powerlink.verify.counterfactual import Room, edges_of_facts, scores_without
 
 N, R = 14, 3
 ENCODERS = ["rgcn", "wgcn", "compgcn"]
@@ -45,7 +45,7 @@ def test_copies_are_encoded_as_if_the_edges_were_deleted_and_all_other_nodes_sta
         chosen = random_removals(graph, 6, seed, both_directions=both_directions)
         removals = removals_of(graph, chosen)
         changed = changed_nodes(graph, removals, layers)
-        assert torch.equal(changed, changed.unique())
+        assert torch.equal(changed.keys, changed.keys.unique())
         world = what_if(graph, removals, changed, layers, focused=False)
         assert (world.target.diff() >= 0).all()
         copies = model.encode(world).entity[: world.num_copies]
@@ -87,7 +87,7 @@ def test_focused_scores_equal_those_of_graphs_with_the_edges_deleted_or_masked(e
                     expected.append(deleted.detach())
             removals = Removals.of(graph, len(query), torch.cat(owners), torch.cat(edges))
             for budget in (1, 40, 10**6):
-                found = scores_without(model, graph, torch.tensor(query), removals, edge_budget=budget)
+                found = scores_without(model, graph, torch.tensor(query), removals, room=Room(edges=budget))
                 torch.testing.assert_close(found, torch.cat(expected), rtol=0, atol=1e-10)
 
 
@@ -114,7 +114,7 @@ def test_removing_nothing_anywhere_changes_no_node():
     none = torch.empty(0, dtype=torch.int64)
     removals = Removals.of(graph, 3, none, none)
     changed = changed_nodes(graph, removals, 2)
-    assert changed.numel() == 0
+    assert changed.keys.numel() == 0
     assert what_if(graph, removals, changed, 2, focused=False).num_nodes == 0
 
 

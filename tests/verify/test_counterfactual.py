@@ -16,9 +16,9 @@ from builders import (
     triple_tensor,
 )
 from powerlink.graphs.computation_graph import extract
-from powerlink.models.ranking import score_tails
+from powerlink.models.ranking import score_tails, score_tails_of
 from powerlink.models.subject import Subject
-from powerlink.verify.counterfactual import score_tails_of, standings_with_only, standings_without
+from powerlink.verify.counterfactual import Room, standings_with_only, standings_without
 from powerlink.verify.verdict import standing_of
 
 N, R = 14, 3
@@ -62,7 +62,7 @@ def test_standings_without_facts_equal_a_full_recomputation(name, layers):
     scenario, edge = torch.tensor(pairs).unbind(1)
     triples = triple_tensor([triple for triple, _ in cases])
     for budget in (1, 60, 10**6):
-        found = standings_without(subject, triples, scenario, edge, edge_budget=budget)
+        found = standings_without(subject, triples, scenario, edge, room=Room(edges=budget))
         for s, (triple, removed) in enumerate(cases):
             score, rank = naive_standing(subject, triple, removed)
             assert found.score[s].item() == pytest.approx(score, abs=1e-9)

@@ -32,9 +32,8 @@ class Removals:
 
     def slice(self, graph: Edges, first: int, last: int) -> Removals:
         """Return the scenarios first … last − 1, renumbered from zero."""
-        bounds = torch.tensor([first, last], device=self.keys.device) * graph.num_edges
-        start, stop = torch.searchsorted(self.keys, bounds).tolist()
-        return Removals(last - first, self.keys[start:stop] - bounds[0])
+        start, stop = _bounds_of(self.keys, first * graph.num_edges, last * graph.num_edges)
+        return Removals(last - first, self.keys[start:stop] - first * graph.num_edges)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,10 +48,29 @@ class WhatIf(Edges):
         return self.scenario.numel()
 
 
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """The nodes each scenario changes, as sorted unique keys scenario·N + node."""
+
+    keys: Tensor  # (C,)
+    early: Tensor  # (C,) bool: changed before the last layer, so that other nodes read the change
+
+    def slice(self, graph: Edges, first: int, last: int) -> Changes:
+        """Return those of the scenarios first … last − 1, renumbered from zero."""
+        start, stop = _bounds_of(self.keys, first * graph.num_nodes, last * graph.num_nodes)
+        return Changes(self.keys[start:stop] - first * graph.num_nodes, self.early[start:stop])
+
+    def edge_load(self, graph: Edges, num_scenarios: int) -> Tensor:
+        """Count the incoming edges of each scenario's nodes: (S,)."""
+        node = self.keys % graph.num_nodes
+        degree = graph.row[node + 1] - graph.row[node]
+        return degree.new_zeros(num_scenarios).index_add(0, self.keys // graph.num_nodes, degree)
+
+
 def changed_nodes(
     graph: MessageGraph | ComputationGraph, removals: Removals, layers: int, *, wanted: Tensor | None = None
-) -> Tensor:
-    """Find the nodes each scenario changes, as sorted keys scenario·N + node.
+) -> Changes:
+    """Find the nodes each scenario changes.
 
     A removed edge changes its target in the first layer, its target's readers in the second, and so on. With `wanted`
     (S, w), nodes per scenario, only what those nodes can still notice is followed (by the graph's `level`), and they
@@ -63,8 +81,9 @@ def changed_nodes(
     changed: Tensor = (scenario * size + graph.target[edge]).unique()
     if wanted is not None:
         changed = changed[_level(graph)[changed % size] <= layers - 1]
-    frontier = changed
+    early, frontier = changed[:0], changed
     for layer in range(1, layers):
+        early = changed
         owner, incoming = expand_rows(graph.row, frontier % size)
         reader = graph.source[incoming]  # the graph is symmetric: who sends to a node also reads from it
         keys = (frontier // size)[owner] * size + reader
@@ -76,62 +95,75 @@ def changed_nodes(
     if wanted is not None:
         ids = torch.arange(wanted.size(0), device=graph.device).unsqueeze(1)
         changed = torch.cat([changed, (ids * size + wanted).flatten()]).unique()
-    return changed
+    return Changes(changed, find_sorted(early, changed)[1])
 
 
 def what_if(
-    graph: MessageGraph | ComputationGraph, removals: Removals, changed: Tensor, layers: int, *, focused: bool
+    graph: MessageGraph | ComputationGraph, removals: Removals, changes: Changes, layers: int, *, focused: bool
 ) -> WhatIf:
     """Build the copies of the changed nodes and the originals they read from.
 
-    `focused`: only the copies at level 0 (a query's head and tail) are wanted; else every copy is.
+    `focused`: only the copies at level 0 (a query's head and tail) are wanted; else every copy is. Copies and
+    originals are walked in their order, so that nothing needs to be sorted; and what is rare, a removed edge or an
+    edge from one copy to another, is looked for from its own side instead of at every edge.
     """
-    size, num_copies = graph.num_nodes, changed.numel()
-    scenario, original = changed // size, changed % size
+    size, num_copies = graph.num_nodes, changes.keys.numel()
+    scenario, original = changes.keys // size, changes.keys % size
     level = _level(graph)[original] if focused else torch.zeros_like(original)
+    owner, edge = expand_rows(graph.row, original)
+    sender = graph.source[edge]
 
-    # Originals are found level by level: what a node at level l reads is needed at level l + 1.
-    base = original.new_empty(0)  # sorted originals met so far
-    base_level = base
-    sources, targets, edges = [], [], []
-    for depth in range(layers):
-        copies = (level == depth).nonzero().squeeze(1)
-        owner, edge = expand_rows(graph.row, original[copies])
-        owner = copies[owner]
-        gone = find_sorted(removals.keys, scenario[owner] * graph.num_edges + edge)[1]
-        owner, edge = owner[~gone], edge[~gone]
-        copy, is_copy = find_sorted(changed, scenario[owner] * size + graph.source[edge])
-        sources.append(torch.where(is_copy, copy, num_copies + graph.source[edge]))
-        targets.append(owner)
-        edges.append(edge)
+    # Which originals are read, and how far from a wanted copy: what a node at level l reads is needed at level l + 1.
+    base_level = torch.full((size,), layers + 1, device=graph.device)
+    for depth in reversed(range(layers if focused else 1)):
+        base_level[sender[level[owner] == depth] if focused else sender] = depth + 1
+    for depth in range(1, layers):
+        read = graph.source[expand_rows(graph.row, (base_level == depth).nonzero().squeeze(1))[1]]
+        base_level[read[base_level[read] > depth]] = depth + 1
+    base = (base_level <= layers).nonzero().squeeze(1)
+    place = torch.empty_like(base_level)
+    place[base] = num_copies + torch.arange(base.numel(), device=graph.device)
+    readers = base[base_level[base] < layers]
+    reader, read = expand_rows(graph.row, readers)
 
-        now = base[base_level == depth]
-        reader, read = expand_rows(graph.row, now)
-        sources.append(num_copies + graph.source[read])
-        targets.append(num_copies + now[reader])
-        edges.append(read)
+    # A copy is read instead of its original where it differs before the last layer.
+    entry_of = _EntryOf(graph, changes.keys, original)
+    source = place[sender]
+    early = changes.early.nonzero().squeeze(1)
+    sent, incoming = expand_rows(graph.row, original[early])
+    entry, there = entry_of(scenario[early[sent]], graph.reverse[incoming])
+    source[entry[there]] = early[sent[there]]
+    entry, there = entry_of(removals.keys // max(graph.num_edges, 1), removals.keys % max(graph.num_edges, 1))
+    left = torch.ones_like(edge, dtype=torch.bool)
+    left[entry[there]] = False
+    left = left.nonzero().squeeze(1)
 
-        met = torch.cat([graph.source[edge[~is_copy]], graph.source[read]]).unique()
-        fresh = met[~find_sorted(base, met)[1]]
-        base, order = torch.cat([base, fresh]).sort()
-        base_level = torch.cat([base_level, torch.full_like(fresh, depth + 1)])[order]
-
-    source, target, edge = torch.cat(sources), torch.cat(targets), torch.cat(edges)
-    source = torch.where(source < num_copies, source, num_copies + torch.searchsorted(base, source - num_copies))
-    target = torch.where(target < num_copies, target, num_copies + torch.searchsorted(base, target - num_copies))
-    target, order = target.sort(stable=True)
-    edge = edge[order]
+    edge = torch.cat([edge[left], read])
     return WhatIf(
         num_relations=graph.num_relations,
         entity=torch.cat([graph.entity[original], graph.entity[base]]),
-        source=source[order],
-        target=target,
+        source=torch.cat([source[left], place[graph.source[read]]]),
+        target=torch.cat([owner[left], place[readers][reader]]),
         relation=graph.relation[edge],
         norm=graph.norm[edge],
-        level=torch.cat([level, base_level]),
+        level=torch.cat([level, base_level[base]]),
         scenario=scenario,
         original=original,
     )
+
+
+class _EntryOf:
+    """Where an edge lies among the copies' incoming edges, walked in order."""
+
+    def __init__(self, graph: MessageGraph | ComputationGraph, keys: Tensor, original: Tensor) -> None:
+        self._graph, self._keys = graph, keys
+        degree = graph.row[original + 1] - graph.row[original]
+        self._shift = degree.cumsum(0) - degree - graph.row[original]
+
+    def __call__(self, scenario: Tensor, edge: Tensor) -> tuple[Tensor, Tensor]:
+        """Return each edge's place in its scenario (n,), and whether its target has a copy there."""
+        copy, there = find_sorted(self._keys, scenario * self._graph.num_nodes + self._graph.target[edge])
+        return (self._shift[copy] if self._keys.numel() else copy) + edge, there
 
 
 def nothing_but(graph: ComputationGraph, scenario: Tensor, edge: Tensor, wanted: Tensor) -> tuple[Edges, Tensor]:
@@ -158,6 +190,12 @@ def nothing_but(graph: ComputationGraph, scenario: Tensor, edge: Tensor, wanted:
         norm=graph.norm[edge],
     )
     return world, torch.searchsorted(nodes, keys)
+
+
+def _bounds_of(keys: Tensor, low: int, high: int) -> tuple[int, int]:
+    """Return where the sorted keys in [low, high) begin and end."""
+    start, stop = torch.searchsorted(keys, torch.tensor([low, high], device=keys.device)).tolist()
+    return start, stop
 
 
 def _level(graph: Edges) -> Tensor:

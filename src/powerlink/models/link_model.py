@@ -103,12 +103,14 @@ class EncoderDecoder(nn.Module):
 
     def score_tails(self, embeddings: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
         """Score every node as the tail of (head, relation, ?), both (n,): logits (n, num_nodes)."""
-        query = self.decoder.query(
-            embeddings.entity.index_select(0, head), embeddings.relation.index_select(0, relation)
-        )
+        return self.score_tails_of(embeddings, embeddings, head, relation)
+
+    def score_tails_of(self, heads: Embeddings, tails: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
+        """Score every node of one encoding as the tail for heads (n,) of another: logits (n, num_nodes of tails)."""
+        query = self.decoder.query(heads.entity.index_select(0, head), tails.relation.index_select(0, relation))
         with torch.autocast(query.device.type, enabled=False):  # a query may come in bf16, logits must not
-            logits = self.decoder.match_all(query.to(embeddings.entity.dtype), embeddings.entity)
-        return logits if embeddings.bias is None else logits + embeddings.bias
+            logits = self.decoder.match_all(query.to(tails.entity.dtype), tails.entity)
+        return logits if tails.bias is None else logits + tails.bias
 
 
 def build_model(settings: ModelSettings, num_entities: int, num_relations: int, seed: int = 0) -> EncoderDecoder:

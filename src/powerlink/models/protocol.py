@@ -28,6 +28,13 @@ class Embeddings:
         """Return the embeddings of some of the nodes."""
         return Embeddings(self.entity[index], self.relation, None if self.bias is None else self.bias[index])
 
+    def where(self, condition: Tensor, other: Embeddings) -> Embeddings:
+        """Return another graph's nodes in place of these where a condition (num_nodes,) holds."""
+        bias = None
+        if self.bias is not None and other.bias is not None:
+            bias = torch.where(condition, other.bias, self.bias)
+        return Embeddings(torch.where(condition.unsqueeze(1), other.entity, self.entity), self.relation, bias)
+
     def followed_by(self, other: Embeddings) -> Embeddings:
         """Append another graph's nodes after this one's."""
         bias = None
