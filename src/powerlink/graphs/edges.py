@@ -32,7 +32,7 @@ class EdgeSlice:
 
     index: Tensor | None  # (E,) place in the graph; None means all edges, in order
     source: Tensor  # (E,)
-    target: Tensor  # (E,)
+    target: Tensor  # (E,) ascending
     relation: Tensor  # (E,)
     norm: Tensor  # (E,)
     num_nodes: int
@@ -90,17 +90,17 @@ class EdgeSlice:
     def tiles_to_targets(self) -> Incidence:
         """Messages are pairs where the tiles put them."""
         places = self.tiles.place[self._pairs[1]]
-        return Incidence.of(self.target, places, self.num_nodes, self.tiles.sources.index.numel())
+        return Incidence.of(self.target, places, self.num_nodes, self.tiles.sources.index.numel(), ascending=True)
 
     @cached_property
     def nodes_to_targets(self) -> Incidence:
         """Messages are the source nodes themselves."""
-        return Incidence.of(self.target, self.source, self.num_nodes, self.num_nodes)
+        return Incidence.of(self.target, self.source, self.num_nodes, self.num_nodes, ascending=True)
 
     @cached_property
     def pairs_to_targets(self) -> Incidence:
         """Messages are (relation, source) pairs."""
-        return Incidence.of(self.target, self._pairs[1], self.num_nodes, self._pairs[0].numel())
+        return Incidence.of(self.target, self._pairs[1], self.num_nodes, self._pairs[0].numel(), ascending=True)
 
     @cached_property
     def pairs_to_targets_by_direction(self) -> Incidence:

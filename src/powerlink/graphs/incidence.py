@@ -51,8 +51,13 @@ class Incidence:
         num_columns: int,
         factors: Tensor | None = None,
         num_factors: int = 0,
+        *,
+        ascending: bool = False,
     ) -> Incidence:
-        """Sort edges, given by their row, column and perhaps factor (E,), by row."""
+        """Sort edges, given by their row, column and perhaps factor (E,), by row; `ascending`: they are sorted."""
+        if ascending:
+            everyone = torch.arange(rows.numel(), device=rows.device)
+            return cls(row_pointer(rows, num_rows), columns, everyone, num_columns, factors, num_factors)
         ordered, edge = rows.sort(stable=True)
         factor = None if factors is None else factors[edge]
         return cls(row_pointer(ordered, num_rows), columns[edge], edge, num_columns, factor, num_factors)

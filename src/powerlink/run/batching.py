@@ -49,7 +49,7 @@ def batches(messages: MessageGraph, queries: Tensor, hops: int, budget: Budget =
     """
     runs: list[Tensor] = []
     first, total = 0, 0
-    bounds = [int(b) for part in queries.split(256) for b in edge_bounds(messages, part, hops)]
+    bounds = [bound for part in queries.split(256) for bound in edge_bounds(messages, part, hops).tolist()]
     for place, bound in enumerate(bounds):
         edges = min(bound, messages.num_edges)
         if place > first and (total + edges > budget.edges or place - first >= budget.queries):
