@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.incidence import Incidence, Lookup, row_pointer
+from powerlink.graphs.incidence import Heirs, Incidence, Lookup, row_pointer
 
 TILE = 64  # pairs of one relation that a GPU multiplies by its matrix at once
 
@@ -37,6 +37,7 @@ class EdgeSlice:
     norm: Tensor  # (E,)
     num_nodes: int
     num_relations: int
+    heirs: Heirs | None = None
 
     @cached_property
     def _pairs(self) -> tuple[Tensor, Tensor]:
@@ -95,25 +96,32 @@ class EdgeSlice:
     @cached_property
     def nodes_to_targets(self) -> Incidence:
         """Messages are the source nodes themselves."""
-        return Incidence.of(self.target, self.source, self.num_nodes, self.num_nodes, ascending=True)
+        sizes = self.num_nodes, self.num_nodes
+        return Incidence.of(self.target, self.source, *sizes, heirs=self.heirs, ascending=True)
 
     @cached_property
     def pairs_to_targets(self) -> Incidence:
         """Messages are (relation, source) pairs."""
-        return Incidence.of(self.target, self._pairs[1], self.num_nodes, self._pairs[0].numel(), ascending=True)
+        sizes = self.num_nodes, self._pairs[0].numel()
+        return Incidence.of(self.target, self._pairs[1], *sizes, heirs=self.heirs, ascending=True)
 
     @cached_property
     def pairs_to_targets_by_direction(self) -> Incidence:
         """Messages are pairs; facts are added up in row 2·target and inverses in row 2·target + 1."""
         rows = self.target * 2 + (self.relation >= self.num_relations)
-        return Incidence.of(rows, self._pairs[1], 2 * self.num_nodes, self._pairs[0].numel())
+        sizes = 2 * self.num_nodes, self._pairs[0].numel()
+        return Incidence.of(rows, self._pairs[1], *sizes, heirs=self._heirs_by_direction)
 
     @cached_property
     def related_nodes_to_targets_by_direction(self) -> Incidence:
         """Messages are nodes times relations; rows as in `pairs_to_targets_by_direction`."""
         rows = self.target * 2 + (self.relation >= self.num_relations)
-        size = self.num_nodes
-        return Incidence.of(rows, self.source, 2 * size, size, self.relation, 2 * self.num_relations)
+        sizes, factors = (2 * self.num_nodes, self.num_nodes), (self.relation, 2 * self.num_relations)
+        return Incidence.of(rows, self.source, *sizes, *factors, heirs=self._heirs_by_direction)
+
+    @property
+    def _heirs_by_direction(self) -> Heirs | None:
+        return None if self.heirs is None else self.heirs.in_pairs()
 
     def weights(self, edge_weight: Tensor | None) -> Tensor:
         """Cut a weight per edge of the graph down to these edges; without one, every edge weighs 1."""
@@ -154,6 +162,16 @@ class Edges:
         """Where each target's edges begin: (num_nodes + 1,)."""
         return row_pointer(self.target, self.num_nodes)
 
+    @property
+    def heirs(self) -> Heirs | None:
+        """Nodes whose edges tell only how they differ from another node; here, none."""
+        return None
+
+    @cached_property
+    def pair_key(self) -> Tensor:
+        """target·N + source of each edge, ascending where edges are sorted by (target, source): (num_edges,)."""
+        return self.target * self.num_nodes + self.source
+
     def rows_of(self, table: Tensor) -> Tensor:
         """Return each node's row of a table by entity: (num_entities, d) → (num_nodes, d)."""
         return table.index_select(0, self.entity)
@@ -176,6 +194,7 @@ class Edges:
                 index=index,
                 num_nodes=self.num_nodes,
                 num_relations=self.num_relations,
+                heirs=self.heirs,
                 **(columns if index is None else {name: column[index] for name, column in columns.items()}),
             )
         return self._slices[remaining]
@@ -187,12 +206,15 @@ def expand_rows(row: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     >>> expand_rows(torch.tensor([0, 2, 2, 5]), torch.tensor([2, 0]))
     (tensor([0, 0, 0, 1, 1]), tensor([2, 3, 4, 0, 1]))
     """
-    start = row[index]
-    count = row[index + 1] - start
-    owner = torch.repeat_interleave(torch.arange(index.numel(), device=index.device), count)
-    first = count.cumsum(0) - count
-    position = torch.arange(owner.numel(), device=index.device) - first[owner] + start[owner]
-    return owner, position
+    return expand_ranges(row[index], row[index + 1])
+
+
+def expand_ranges(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
+    """Walk ranges start … stop − 1: return (which range each element came from, element)."""
+    count = stop - start
+    owner = torch.repeat_interleave(torch.arange(start.numel(), device=start.device), count)
+    shift = start - (count.cumsum(0) - count)
+    return owner, torch.arange(owner.numel(), device=start.device) + shift[owner]
 
 
 def find_sorted(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:

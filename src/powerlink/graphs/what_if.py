@@ -4,6 +4,9 @@ A scenario is a set of removed edges. Instead of encoding the graph once per sce
 scenario changes gets a copy for it; a copy reads from the scenario's other copies where there are any and from the
 unchanged originals elsewhere. One `encode` of originals and copies together answers thousands of scenarios, and costs
 what the changed neighbourhoods cost. It is exact for every model in which a node reads only its incoming edges.
+
+Where a model adds up its messages, a copy may inherit its original's sum and have edges only for what differs from it:
+a hub that lost one fact is then told by one edge. The originals' sums are made once for all scenarios.
 """
 
 from __future__ import annotations
@@ -14,8 +17,11 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.graphs.edges import Edges, expand_rows, find_sorted
+from powerlink.graphs.edges import Edges, expand_ranges, expand_rows, find_sorted
+from powerlink.graphs.incidence import Heirs, row_pointer
 from powerlink.graphs.message_graph import MessageGraph
+
+COPY_IN_EDGES = 8  # a copy's vectors take the memory of so many edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +48,16 @@ class WhatIf(Edges):
 
     scenario: Tensor  # (C,)
     original: Tensor  # (C,) node of the graph the copies were made of
+    inheriting: Heirs | None  # copies told by their difference from the original
+    sign: Tensor | None  # (num_edges,) the edges' weights; −1 takes a message back that the original has
 
     @property
     def num_copies(self) -> int:
         return self.scenario.numel()
+
+    @property
+    def heirs(self) -> Heirs | None:
+        return self.inheriting
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +72,12 @@ class Changes:
         start, stop = _bounds_of(self.keys, first * graph.num_nodes, last * graph.num_nodes)
         return Changes(self.keys[start:stop] - first * graph.num_nodes, self.early[start:stop])
 
-    def edge_load(self, graph: Edges, num_scenarios: int) -> Tensor:
-        """Count the incoming edges of each scenario's nodes: (S,)."""
-        node = self.keys % graph.num_nodes
-        degree = graph.row[node + 1] - graph.row[node]
+    def load(self, graph: Edges, num_scenarios: int, *, by_difference: bool) -> Tensor:
+        """Count about the edges of each scenario's copies, (S,); a copy's own vectors weigh as some edges do."""
+        node, counted = self.keys % graph.num_nodes, torch.ones_like(self.early)
+        if by_difference:  # a difference is at most the readers of what changed early, and what they read before
+            counted = self.early
+        degree = (graph.row[node + 1] - graph.row[node]) * counted * (2 if by_difference else 1) + COPY_IN_EDGES
         return degree.new_zeros(num_scenarios).index_add(0, self.keys // graph.num_nodes, degree)
 
 
@@ -84,6 +98,8 @@ def changed_nodes(
     early, frontier = changed[:0], changed
     for layer in range(1, layers):
         early = changed
+        if wanted is not None and layer == layers - 1:
+            break  # all that the last layer changes, as far as anyone notices, are the wanted nodes themselves
         owner, incoming = expand_rows(graph.row, frontier % size)
         reader = graph.source[incoming]  # the graph is symmetric: who sends to a node also reads from it
         keys = (frontier // size)[owner] * size + reader
@@ -99,25 +115,61 @@ def changed_nodes(
 
 
 def what_if(
-    graph: MessageGraph | ComputationGraph, removals: Removals, changes: Changes, layers: int, *, focused: bool
+    graph: MessageGraph | ComputationGraph,
+    removals: Removals,
+    changes: Changes,
+    layers: int,
+    *,
+    focused: bool,
+    by_difference: bool = False,
 ) -> WhatIf:
     """Build the copies of the changed nodes and the originals they read from.
 
-    `focused`: only the copies at level 0 (a query's head and tail) are wanted; else every copy is. Copies and
-    originals are walked in their order, so that nothing needs to be sorted; and what is rare, a removed edge or an
-    edge from one copy to another, is looked for from its own side instead of at every edge.
+    `focused`: only the copies at level 0 (a query's head and tail) are wanted; else every copy is. `by_difference`, for
+    models that add up messages: a copy inherits its original's sum, and has edges only for what differs, wherever that
+    is less than its own edges.
     """
     size, num_copies = graph.num_nodes, changes.keys.numel()
     scenario, original = changes.keys // size, changes.keys % size
     level = _level(graph)[original] if focused else torch.zeros_like(original)
-    owner, edge = expand_rows(graph.row, original)
-    sender = graph.source[edge]
+    reader, passed, sent_by = _between_copies(graph, removals, changes, layers, level if focused else None)
+    gone, removed = _removed_at(graph, removals, changes)
+
+    degree = graph.row[original + 1] - graph.row[original]
+    differences = 2 * torch.bincount(reader, minlength=num_copies) + torch.bincount(gone, minlength=num_copies)
+    heir = (differences < degree) & by_difference
+    whole, heirs = (~heir).nonzero().squeeze(1), heir.nonzero().squeeze(1)
+
+    # Whole copies: all their edges, less what is removed, some read from another copy instead of the original.
+    owner, edge = expand_rows(graph.row, original[whole])
+    place = torch.zeros_like(degree)
+    place[whole] = degree[whole].cumsum(0) - degree[whole] - graph.row[original[whole]]
+    copied = torch.full_like(edge, -1)
+    here = ~heir[reader]
+    copied[(place[reader] + passed)[here]] = sent_by[here]
+    left = torch.ones_like(edge, dtype=torch.bool)
+    left[(place[gone] + removed)[~heir[gone]]] = False
+    # Heirs: a message that changed comes instead of the original's, and what is removed is taken back.
+    reader, passed, sent_by, gone, removed = (
+        *(part[~here] for part in (reader, passed, sent_by)),
+        *(part[heir[gone]] for part in (gone, removed)),
+    )
+    target = torch.cat([whole[owner[left]], reader, reader, gone])
+    edge = torch.cat([edge[left], passed, passed, removed])
+    copied = torch.cat([copied[left], sent_by, *(torch.full_like(part, -1) for part in (reader, gone))])
+    sign = torch.ones(edge.numel(), device=graph.device)
+    sign[edge.numel() - reader.numel() - gone.numel() :] = -1.0
+    if heirs.numel():
+        target, order = target.sort(stable=True)
+        edge, copied, sign = edge[order], copied[order], sign[order]
 
     # Which originals are read, and how far from a wanted copy: what a node at level l reads is needed at level l + 1.
+    sender = graph.source[edge]
     base_level = torch.full((size,), layers + 1, device=graph.device)
     for depth in reversed(range(layers if focused else 1)):
-        base_level[sender[level[owner] == depth] if focused else sender] = depth + 1
-    for depth in range(1, layers):
+        base_level[sender[level[target] == depth] if focused else sender] = depth + 1
+        base_level[original[heirs[level[heirs] == depth]]] = depth
+    for depth in range(layers):
         read = graph.source[expand_rows(graph.row, (base_level == depth).nonzero().squeeze(1))[1]]
         base_level[read[base_level[read] > depth]] = depth + 1
     base = (base_level <= layers).nonzero().squeeze(1)
@@ -126,44 +178,55 @@ def what_if(
     readers = base[base_level[base] < layers]
     reader, read = expand_rows(graph.row, readers)
 
-    # A copy is read instead of its original where it differs before the last layer.
-    entry_of = _EntryOf(graph, changes.keys, original)
-    source = place[sender]
-    early = changes.early.nonzero().squeeze(1)
-    sent, incoming = expand_rows(graph.row, original[early])
-    entry, there = entry_of(scenario[early[sent]], graph.reverse[incoming])
-    source[entry[there]] = early[sent[there]]
-    entry, there = entry_of(removals.keys // max(graph.num_edges, 1), removals.keys % max(graph.num_edges, 1))
-    left = torch.ones_like(edge, dtype=torch.bool)
-    left[entry[there]] = False
-    left = left.nonzero().squeeze(1)
-
-    edge = torch.cat([edge[left], read])
+    source = torch.cat([torch.where(copied >= 0, copied, place[sender]), place[graph.source[read]]])
+    edge = torch.cat([edge, read])
     return WhatIf(
         num_relations=graph.num_relations,
         entity=torch.cat([graph.entity[original], graph.entity[base]]),
-        source=torch.cat([source[left], place[graph.source[read]]]),
-        target=torch.cat([owner[left], place[readers][reader]]),
+        source=source,
+        target=torch.cat([target, place[readers][reader]]),
         relation=graph.relation[edge],
         norm=graph.norm[edge],
         level=torch.cat([level, base_level[base]]),
         scenario=scenario,
         original=original,
+        inheriting=Heirs(heirs, place[original[heirs]]) if heirs.numel() else None,
+        sign=torch.cat([sign, sign.new_ones(read.numel())]) if heirs.numel() else None,
     )
 
 
-class _EntryOf:
-    """Where an edge lies among the copies' incoming edges, walked in order."""
+def _between_copies(
+    graph: MessageGraph | ComputationGraph, removals: Removals, changes: Changes, layers: int, level: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Find where a copy reads another that changed before the last layer: (reader, edge, sender), removed edges not.
 
-    def __init__(self, graph: MessageGraph | ComputationGraph, keys: Tensor, original: Tensor) -> None:
-        self._graph, self._keys = graph, keys
-        degree = graph.row[original + 1] - graph.row[original]
-        self._shift = degree.cumsum(0) - degree - graph.row[original]
+    With the copies' `level` (C,), only readers near enough for it to be noticed.
+    """
+    size = graph.num_nodes
+    scenario, original = changes.keys // size, changes.keys % size
+    sender = changes.early.nonzero().squeeze(1)
+    if level is None:  # all readers of what changed early are copies: walk to them
+        which, incoming = expand_rows(graph.row, original[sender])
+        sender, edge = sender[which], graph.reverse[incoming]
+        reader = find_sorted(changes.keys, scenario[sender] * size + graph.source[incoming])[0]
+    else:  # readers are few: look for edges from each of the early copies
+        near = (level <= layers - 2).nonzero().squeeze(1)
+        which, place = expand_rows(row_pointer(scenario[near], removals.num_scenarios), scenario[sender])
+        sender, reader = sender[which], near[place]
+        pair = original[reader] * size + original[sender]
+        bounds = (torch.searchsorted(graph.pair_key, pair, right=right) for right in (False, True))
+        which, edge = expand_ranges(*bounds)
+        sender, reader = sender[which], reader[which]
+    there = ~find_sorted(removals.keys, scenario[sender] * graph.num_edges + edge)[1]
+    return reader[there], edge[there], sender[there]
 
-    def __call__(self, scenario: Tensor, edge: Tensor) -> tuple[Tensor, Tensor]:
-        """Return each edge's place in its scenario (n,), and whether its target has a copy there."""
-        copy, there = find_sorted(self._keys, scenario * self._graph.num_nodes + self._graph.target[edge])
-        return (self._shift[copy] if self._keys.numel() else copy) + edge, there
+
+def _removed_at(graph: MessageGraph | ComputationGraph, removals: Removals, changes: Changes) -> tuple[Tensor, Tensor]:
+    """Find the removed edges that lead to copies: (copy, edge)."""
+    edges = max(graph.num_edges, 1)
+    edge = removals.keys % edges
+    copy, there = find_sorted(changes.keys, removals.keys // edges * graph.num_nodes + graph.target[edge])
+    return copy[there], edge[there]
 
 
 def nothing_but(graph: ComputationGraph, scenario: Tensor, edge: Tensor, wanted: Tensor) -> tuple[Edges, Tensor]:

@@ -26,7 +26,11 @@ with warnings.catch_warnings():
 
 def message_sum(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
     """Return Σ weight·message at every row: messages (columns, d), weight (E,) → (rows, d)."""
-    weight = weight.to(messages.dtype)  # norms are float32, a model may be float64
+    sums = _own_sums(messages, weight.to(messages.dtype), incidence)  # norms are float32, a model may be float64
+    return sums if incidence.heirs is None else incidence.heirs.complete(sums)
+
+
+def _own_sums(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
     if not incidence.edge.numel():
         return message_sum_reference(messages, weight, incidence)
     if can_fuse(messages):
@@ -43,7 +47,8 @@ def related_sum(nodes: Tensor, relations: Tensor, weight: Tensor, edges: EdgeSli
     """
     if can_fuse(nodes) and edges.source.numel():
         incidence = edges.related_nodes_to_targets_by_direction
-        return _apply(FusedSum, nodes, relations, weight.to(nodes.dtype), incidence)
+        sums = _apply(FusedSum, nodes, relations, weight.to(nodes.dtype), incidence)
+        return sums if incidence.heirs is None else incidence.heirs.complete(sums)
     messages = read_rows(nodes, edges.pair_sources) * read_rows(relations, edges.pair_relations)
     return message_sum(messages, weight, edges.pairs_to_targets_by_direction)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -62,6 +62,8 @@ class ModelSettings:
 
 class EncoderDecoder(nn.Module):
     """A trainable LinkModel: an encoder's vectors, read by a decoder."""
+
+    adds_messages: ClassVar[bool] = True  # every encoder here ends its messages in one weighted sum per node
 
     def __init__(self, settings: ModelSettings, num_entities: int, num_relations: int) -> None:
         super().__init__()

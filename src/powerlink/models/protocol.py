@@ -59,3 +59,12 @@ class LinkModel(Protocol):
     def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:
         """Return the logits (n,) of triples (n, 3) of node, relation, node; higher is more plausible."""
         ...
+
+
+def adds_messages(model: LinkModel) -> bool:
+    """Say whether a model's nodes receive a weighted sum of messages, and nothing else from their edges.
+
+    Then a sum may be told as another one and a difference. A model says so of itself, by an attribute of this name; its
+    layers must end in `kernels.message_sum`.
+    """
+    return bool(getattr(model, "adds_messages", False))

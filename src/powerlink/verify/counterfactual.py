@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -11,8 +12,8 @@ from torch import Tensor
 from powerlink.graphs.computation_graph import ComputationGraph, target_edges
 from powerlink.graphs.edges import find_sorted
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.graphs.what_if import Changes, Removals, changed_nodes, nothing_but, what_if
-from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.graphs.what_if import Changes, Removals, WhatIf, changed_nodes, nothing_but, what_if
+from powerlink.models.protocol import Embeddings, LinkModel, adds_messages
 from powerlink.models.ranking import filtered_ranks, score_tails_of
 from powerlink.models.subject import Subject
 
@@ -38,19 +39,25 @@ class Room:
         )
 
     def runs(
-        self, graph: MessageGraph | ComputationGraph, removals: Removals, changes: Changes, logits_each: int = 0
+        self,
+        graph: MessageGraph | ComputationGraph,
+        removals: Removals,
+        changes: Changes,
+        *,
+        by_difference: bool,
+        logits_each: int = 0,
     ) -> Iterator[tuple[int, int, Removals, Changes]]:
         """Cut scenarios into runs first … last − 1 whose copies' edges, and their logits, fit."""
         most = max(self.logits // max(logits_each, 1), 1)
-        first, total = 0, 0
-        cuts = [0]
-        for scenario, edges in enumerate(changes.edge_load(graph, removals.num_scenarios).tolist()):
+        load = changes.load(graph, removals.num_scenarios, by_difference=by_difference)
+        first, total, cuts = 0, 0, [0]
+        for scenario, edges in enumerate(load.tolist()):
             if scenario > first and (total + edges > self.edges or scenario - first >= most):
                 cuts.append(scenario)
                 first, total = scenario, 0
             total += edges
         cuts.append(removals.num_scenarios)
-        for first, last in zip(cuts, cuts[1:], strict=False):
+        for first, last in pairwise(cuts):
             if last > first:
                 yield first, last, removals.slice(graph, first, last), changes.slice(graph, first, last)
 
@@ -62,6 +69,11 @@ def edges_of_facts(graph: ComputationGraph, owner: Tensor, edges: Tensor) -> tup
     return torch.cat([owner, owner]), torch.cat([edge, graph.reverse[edge]])
 
 
+def encode_world(model: LinkModel, world: WhatIf) -> Embeddings:
+    """Encode copies and originals."""
+    return model.encode(world) if world.sign is None else model.encode(world, world.sign)
+
+
 @torch.no_grad()
 def scores_without(
     model: LinkModel, graph: ComputationGraph, query: Tensor, removals: Removals, *, room: Room | None = None
@@ -70,8 +82,11 @@ def scores_without(
     wanted = torch.stack([graph.head[query], graph.tail[query]], dim=1)
     changed = changed_nodes(graph, removals, model.num_layers, wanted=wanted)
     parts = []
-    for first, last, part, copies in (room or Room.of(graph.device)).runs(graph, removals, changed):
-        embeddings = model.encode(what_if(graph, part, copies, model.num_layers, focused=True))
+    room, short = room or Room.of(graph.device), adds_messages(model)
+    for first, last, part, copies in room.runs(graph, removals, changed, by_difference=short):
+        embeddings = encode_world(
+            model, what_if(graph, part, copies, model.num_layers, focused=True, by_difference=short)
+        )
         ids = torch.arange(last - first, device=graph.device).unsqueeze(1)
         head, tail = torch.searchsorted(copies.keys, ids * graph.num_nodes + wanted[first:last]).unbind(1)
         parts.append(model.score(embeddings, torch.stack([head, graph.queries[query[first:last], 1], tail], dim=1)))
@@ -100,7 +115,8 @@ def standings_without(
     removals = Removals.of(messages, triples.size(0), torch.cat([scenario, own_scenario]), torch.cat([edge, own_edge]))
     changed = changed_nodes(messages, removals, subject.model.num_layers)
     scores, ranks = [], []
-    for first, last, part, copies in room.runs(messages, removals, changed, messages.num_nodes):
+    cut = {"by_difference": adds_messages(subject.model), "logits_each": messages.num_nodes}
+    for first, last, part, copies in room.runs(messages, removals, changed, **cut):
         asked = triples[first:last]
         logits = _logits_of_all(subject, part, copies, asked)
         scores.append(logits.gather(1, asked[:, 2:]).squeeze(1))
@@ -118,8 +134,8 @@ def _logits_of_all(subject: Subject, removals: Removals, changes: Changes, tripl
     heads = whole.rows(triples[:, 0])
     if not changes.keys.numel():
         return score_tails_of(model, heads, whole, scenarios, relation)
-    world = what_if(messages, removals, changes, model.num_layers, focused=False)
-    copies = model.encode(world).rows(torch.arange(world.num_copies, device=messages.device))
+    world = what_if(messages, removals, changes, model.num_layers, focused=False, by_difference=adds_messages(model))
+    copies = encode_world(model, world).rows(torch.arange(world.num_copies, device=messages.device))
     place, is_copy = find_sorted(changes.keys, scenarios * size + triples[:, 0])
     heads = heads.where(is_copy, copies.rows(place))
     logits = score_tails_of(model, heads, whole, scenarios, relation)

@@ -17,8 +17,8 @@ from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import expand_rows
 from powerlink.graphs.what_if import Removals, changed_nodes, what_if
 from powerlink.kernels.segments import segment_sum
-from powerlink.models.protocol import Embeddings, LinkModel
-from powerlink.verify.counterfactual import Room
+from powerlink.models.protocol import Embeddings, LinkModel, adds_messages
+from powerlink.verify.counterfactual import Room, encode_world
 
 LOGITS_PER_NODE = 50  # what scoring a node takes, in logits that are merely ranked: both ends' vectors are gathered
 
@@ -68,12 +68,13 @@ def _ranks(
     changed = changed_nodes(graph, removals, model.num_layers)
     most = int(graph.node_row.diff().max()) if graph.num_queries else 0
     ranks = []
-    for first, last, part, copies in room.runs(graph, removals, changed, most * LOGITS_PER_NODE):
+    cut = {"by_difference": adds_messages(model), "logits_each": most * LOGITS_PER_NODE}
+    for first, last, part, copies in room.runs(graph, removals, changed, **cut):
         query = torch.arange(first, last, device=graph.device) // len(tops)
         embeddings = base
         if copies.keys.numel():
-            world = what_if(graph, part, copies, model.num_layers, focused=False)
-            encoded = model.encode(world).rows(torch.arange(world.num_copies, device=graph.device))
+            world = what_if(graph, part, copies, model.num_layers, focused=False, by_difference=adds_messages(model))
+            encoded = encode_world(model, world).rows(torch.arange(world.num_copies, device=graph.device))
             embeddings = base.followed_by(encoded)
         ranks.append(_rank(model, graph, embeddings, query, copies.keys))
     return torch.cat(ranks).view(graph.num_queries, len(tops)) if ranks else base.entity.new_empty(0, len(tops))
