@@ -223,3 +223,25 @@ def find_sorted(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
         return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
     position = torch.searchsorted(keys, wanted).clamp_(max=keys.numel() - 1)
     return position, keys[position] == wanted
+
+
+def find_among(keys: Tensor, wanted: Tensor, span: int) -> tuple[Tensor, Tensor]:
+    """Look many values of 0 … span−1 up as `find_sorted` does; positions of what is not there mean nothing.
+
+    A table of the span costs less than a search where there is more to look up than it has entries.
+    """
+    if span > wanted.numel():
+        return find_sorted(keys, wanted)
+    table = keys.new_full((span,), -1)
+    table[keys] = torch.arange(keys.numel(), device=keys.device)
+    position = table[wanted]
+    return position, position >= 0
+
+
+def distinct(values: Tensor, span: int) -> Tensor:
+    """Return the distinct values of 0 … span−1, ascending; by a table where that costs less than sorting."""
+    if span > values.numel():
+        return values.unique()
+    met = torch.zeros(span, dtype=torch.bool, device=values.device)
+    met[values] = True
+    return met.nonzero().squeeze(1)
