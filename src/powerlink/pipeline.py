@@ -120,10 +120,11 @@ def find_paths(
     room: Room | None = None,
 ) -> Found:
     """Score edges, search paths and choose among them; graph must be pruned and hold features."""
-    clock = clock or StageClock()
+    clock, room = clock or StageClock(), room or Room.of(graph.device)
     with clock("score edges"):
         scores = score_faithfully(explainer, model, graph, seed)
-    wish = {"count": settings.candidates, "min_length": settings.min_length, "max_length": settings.max_length}
+    lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
+    wish = {"count": settings.candidates, **lengths, "at_once": room.edges}
     with clock("search paths"):
         proposals = {explainer.name: propose(graph, scores.values, cost=settings.cost or explainer.cost, **wish)}
     if settings.select == "proof" and settings.also_consider == "gradient":
