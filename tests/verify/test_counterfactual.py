@@ -127,3 +127,16 @@ def test_tails_of_one_encoding_are_scored_for_heads_of_another():
         table = subject.whole.followed_by(other)
         ask = torch.tensor([[N + int(head[i]), int(relation[i]), t] for t in range(N)])
         torch.testing.assert_close(found[i], subject.model.score(table, ask).detach())
+
+
+def test_a_model_without_a_way_of_its_own_scores_tails_beside_other_heads_all_the_same():
+    subject = subject_of("compgcn-distmult", 1)
+    model = subject.model
+
+    class Slow:
+        num_layers, encode, score = model.num_layers, model.encode, model.score
+
+    other = model.encode(edges_without(subject.messages, range(10))).detach()
+    head, relation = torch.tensor([3, 0, 3]), torch.tensor([1, 4, 0])
+    fast, slow = (score_tails_of(m, other, subject.whole, head, relation) for m in (model, Slow()))
+    torch.testing.assert_close(fast, slow)
