@@ -77,7 +77,9 @@ class _Table:
     considered: list[int]
     path_term: list[bool]
     standing: list[Outcome]
-    joint: dict[str | int, list[Outcome]]  # by m, and of all and of only these
+    without_top: dict[int, list[Outcome]]
+    without_all: list[Outcome]
+    only_these: list[Outcome]
     paper: list[list[float]]  # F+, F−, sparsity, sparsity of the kept, rank, ranks without the top paths
     chosen: list[list[int]]  # by query and place: position among the candidates, −1 where there are fewer
     each: list[list[list[float]]]  # by query and place: score, cost, score and rank without
@@ -90,7 +92,6 @@ def _tabulate(findings: Findings, standing: Standing) -> _Table:
     everyone, chosen = batch.num_queries, findings.chosen
     kept = torch.zeros_like(batch.queries[:, 0]).index_add(0, batch.query_of_edge, batch.kept.long())
     size = torch.stack([batch.node_row.diff(), batch.edge_row.diff(), kept], dim=1)
-    joint: dict[str | int, Standing] = {**verdict.without_top, "all": verdict.without_all, "only": verdict.only_these}
     paper = verdict.paper
     figures = (paper.fidelity_plus, paper.fidelity_minus, paper.sparsity, paper.sparsity_kept, paper.rank)
 
@@ -116,7 +117,9 @@ def _tabulate(findings: Findings, standing: Standing) -> _Table:
         considered=torch.bincount(paths.query, minlength=everyone).tolist(),
         path_term=[True] * everyone if term is None else term.tolist(),
         standing=_outcomes(standing),
-        joint={name: _outcomes(what) for name, what in joint.items()},
+        without_top={m: _outcomes(top) for m, top in verdict.without_top.items()},
+        without_all=_outcomes(verdict.without_all),
+        only_these=_outcomes(verdict.only_these),
         paper=torch.cat([torch.stack([f.double() for f in figures], 1), paper.rank_without_top.double()], 1).tolist(),
         chosen=chosen.tolist(),
         each=torch.stack([number.double() for number in each], dim=2).tolist(),
@@ -137,7 +140,6 @@ def _narrate_one(
         status = Status.EXPLAINED if table.path_term[q] else Status.EXPLAINED_WITHOUT_PATH_TERM
     else:
         status = Status.NO_EFFECT if table.considered[q] else Status.NO_PATH
-    tops = [m for m in table.joint if isinstance(m, int)]
     plus, minus, sparsity, sparsity_kept, rank, *without_top = table.paper[q]
     return Explanation(
         name_query(graph, table.query[q]),
@@ -145,12 +147,17 @@ def _narrate_one(
         score=table.standing[q].score,
         rank=table.standing[q].rank,
         paths=tuple(_path(graph, table, q, place, proposers) for place in places),
-        without_all=table.joint["all"][q] if places else None,
-        only_these=table.joint["only"][q] if places else None,
-        without_top={m: table.joint[m][q] for m in tops} if places else {},
+        without_all=table.without_all[q] if places else None,
+        only_these=table.only_these[q] if places else None,
+        without_top={m: top[q] for m, top in table.without_top.items()} if places else {},
         considered=table.considered[q],
         paper=PaperMetrics(
-            plus, minus, sparsity, sparsity_kept, rank, rank_without_top=dict(zip(tops, without_top, strict=True))
+            plus,
+            minus,
+            sparsity,
+            sparsity_kept,
+            rank,
+            rank_without_top=dict(zip(table.without_top, without_top, strict=True)),
         ),
         size=GraphSize(*table.size[q]),
         made_by=made_by,

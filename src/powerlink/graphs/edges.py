@@ -241,7 +241,8 @@ def find_among(keys: Tensor, wanted: Tensor, span: int) -> tuple[Tensor, Tensor]
 def distinct(values: Tensor, span: int) -> Tensor:
     """Return the distinct values of 0 … span−1, ascending; by a table where that costs less than sorting."""
     if span > values.numel():
-        return values.unique()
+        found: Tensor = values.unique()
+        return found
     met = torch.zeros(span, dtype=torch.bool, device=values.device)
     met[values] = True
     return met.nonzero().squeeze(1)

@@ -12,7 +12,7 @@ from torch import Tensor
 from powerlink.graphs.computation_graph import ComputationGraph, target_edges
 from powerlink.graphs.edges import find_sorted
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.graphs.what_if import Changes, Removals, WhatIf, changed_nodes, nothing_but, what_if
+from powerlink.graphs.what_if import Removals, WhatIf, changed_nodes, nothing_but, what_if
 from powerlink.models.protocol import Embeddings, LinkModel, adds_messages
 from powerlink.models.ranking import filtered_ranks, score_tails_of
 from powerlink.models.subject import Subject
@@ -38,28 +38,54 @@ class Room:
             max(min(most.edges, memory // BYTES_PER_EDGE), 1), max(min(most.logits, memory // BYTES_PER_LOGIT), 1)
         )
 
-    def runs(
-        self,
-        graph: MessageGraph | ComputationGraph,
-        removals: Removals,
-        changes: Changes,
-        *,
-        by_difference: bool,
-        logits_each: int = 0,
-    ) -> Iterator[tuple[int, int, Removals, Changes]]:
-        """Cut scenarios into runs first … last − 1 whose copies' edges, and their logits, fit."""
+    def cut(self, loads: list[int], logits_each: int) -> list[tuple[int, int]]:
+        """Cut scenarios into runs first … last − 1 whose loads, in edges, and whose logits fit."""
         most = max(self.logits // max(logits_each, 1), 1)
-        load = changes.load(graph, removals.num_scenarios, by_difference=by_difference)
         first, total, cuts = 0, 0, [0]
-        for scenario, edges in enumerate(load.tolist()):
+        for scenario, edges in enumerate(loads):
             if scenario > first and (total + edges > self.edges or scenario - first >= most):
                 cuts.append(scenario)
                 first, total = scenario, 0
             total += edges
-        cuts.append(removals.num_scenarios)
-        for first, last in pairwise(cuts):
-            if last > first:
-                yield first, last, removals.slice(graph, first, last), changes.slice(graph, first, last)
+        return list(pairwise([*cuts, len(loads)])) if loads else []
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What changes in the scenarios first … last − 1."""
+
+    first: int
+    last: int
+    keys: Tensor  # (C,) the changed nodes, ascending: (scenario − first)·N + node
+    copies: Embeddings | None  # (C, d) their new encoding; None where nothing changes
+
+
+@torch.no_grad()
+def answers(
+    model: LinkModel,
+    graph: MessageGraph | ComputationGraph,
+    removals: Removals,
+    room: Room | None,
+    *,
+    wanted: Tensor | None = None,
+    logits_each: int = 0,
+) -> Iterator[Answers]:
+    """Encode what each scenario changes, in runs that fit; `wanted` as for `changed_nodes`."""
+    layers, how = model.num_layers, {"focused": wanted is not None, "by_difference": adds_messages(model)}
+    changes = changed_nodes(graph, removals, layers, wanted=wanted)
+    loads = changes.load(graph, removals.num_scenarios, by_difference=how["by_difference"]).tolist()
+    for first, last in (room or Room.of(graph.device)).cut(loads, logits_each):
+        part, changed = removals.slice(graph, first, last), changes.slice(graph, first, last)
+        copies = None
+        if changed.keys.numel():
+            world = what_if(graph, part, changed, layers, **how)
+            copies = encode_world(model, world).rows(torch.arange(world.num_copies, device=graph.device))
+        yield Answers(first, last, changed.keys, copies)
+
+
+def encode_world(model: LinkModel, world: WhatIf) -> Embeddings:
+    """Encode copies and originals."""
+    return model.encode(world) if world.sign is None else model.encode(world, world.sign)
 
 
 def edges_of_facts(graph: ComputationGraph, owner: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,27 +95,19 @@ def edges_of_facts(graph: ComputationGraph, owner: Tensor, edges: Tensor) -> tup
     return torch.cat([owner, owner]), torch.cat([edge, graph.reverse[edge]])
 
 
-def encode_world(model: LinkModel, world: WhatIf) -> Embeddings:
-    """Encode copies and originals."""
-    return model.encode(world) if world.sign is None else model.encode(world, world.sign)
-
-
 @torch.no_grad()
 def scores_without(
     model: LinkModel, graph: ComputationGraph, query: Tensor, removals: Removals, *, room: Room | None = None
 ) -> Tensor:
     """Score each scenario's query (S,) on its computation graph without the scenario's edges: logits (S,)."""
     wanted = torch.stack([graph.head[query], graph.tail[query]], dim=1)
-    changed = changed_nodes(graph, removals, model.num_layers, wanted=wanted)
     parts = []
-    room, short = room or Room.of(graph.device), adds_messages(model)
-    for first, last, part, copies in room.runs(graph, removals, changed, by_difference=short):
-        embeddings = encode_world(
-            model, what_if(graph, part, copies, model.num_layers, focused=True, by_difference=short)
-        )
-        ids = torch.arange(last - first, device=graph.device).unsqueeze(1)
-        head, tail = torch.searchsorted(copies.keys, ids * graph.num_nodes + wanted[first:last]).unbind(1)
-        parts.append(model.score(embeddings, torch.stack([head, graph.queries[query[first:last], 1], tail], dim=1)))
+    for run in answers(model, graph, removals, room, wanted=wanted):
+        assert run.copies is not None, "what is wanted is always encoded"
+        ids = torch.arange(run.last - run.first, device=graph.device).unsqueeze(1)
+        head, tail = torch.searchsorted(run.keys, ids * graph.num_nodes + wanted[run.first : run.last]).unbind(1)
+        relation = graph.queries[query[run.first : run.last], 1]
+        parts.append(model.score(run.copies, torch.stack([head, relation, tail], dim=1)))
     return torch.cat(parts) if parts else graph.norm.new_empty(0)
 
 
@@ -110,15 +128,13 @@ def standings_without(
     The fact in question is always left out as well. Every entity within the model's reach of a removed fact is encoded
     again; all others keep their place in the whole graph's encoding.
     """
-    messages, room = subject.messages, room or Room.of(subject.messages.device)
+    messages = subject.messages
     own_scenario, own_edge = target_edges(messages, triples)
     removals = Removals.of(messages, triples.size(0), torch.cat([scenario, own_scenario]), torch.cat([edge, own_edge]))
-    changed = changed_nodes(messages, removals, subject.model.num_layers)
     scores, ranks = [], []
-    cut = {"by_difference": adds_messages(subject.model), "logits_each": messages.num_nodes}
-    for first, last, part, copies in room.runs(messages, removals, changed, **cut):
-        asked = triples[first:last]
-        logits = _logits_of_all(subject, part, copies, asked)
+    for run in answers(subject.model, messages, removals, room, logits_each=messages.num_nodes):
+        asked = triples[run.first : run.last]
+        logits = _logits_of_all(subject, run, asked)
         scores.append(logits.gather(1, asked[:, 2:]).squeeze(1))
         ranks.append(filtered_ranks(logits, asked, subject.known))
     if not scores:
@@ -126,24 +142,20 @@ def standings_without(
     return Standing(torch.cat(scores), torch.cat(ranks))
 
 
-def _logits_of_all(subject: Subject, removals: Removals, changes: Changes, triples: Tensor) -> Tensor:
+def _logits_of_all(subject: Subject, run: Answers, triples: Tensor) -> Tensor:
     """Score every entity as the tail in each scenario: (S, N)."""
-    model, messages, whole = subject.model, subject.messages, subject.whole
-    size, relation = messages.num_nodes, triples[:, 1]
-    scenarios = torch.arange(triples.size(0), device=messages.device)
+    model, whole, size = subject.model, subject.whole, subject.messages.num_nodes
+    scenarios, relation = torch.arange(triples.size(0), device=triples.device), triples[:, 1]
     heads = whole.rows(triples[:, 0])
-    if not changes.keys.numel():
+    if run.copies is None:
         return score_tails_of(model, heads, whole, scenarios, relation)
-    world = what_if(messages, removals, changes, model.num_layers, focused=False, by_difference=adds_messages(model))
-    copies = encode_world(model, world).rows(torch.arange(world.num_copies, device=messages.device))
-    place, is_copy = find_sorted(changes.keys, scenarios * size + triples[:, 0])
-    heads = heads.where(is_copy, copies.rows(place))
+    place, is_copy = find_sorted(run.keys, scenarios * size + triples[:, 0])
+    heads = heads.where(is_copy, run.copies.rows(place))
     logits = score_tails_of(model, heads, whole, scenarios, relation)
-    # Each copy is scored for its scenario's own head.
-    joined = heads.followed_by(copies)
-    behind = triples.size(0) + torch.arange(world.num_copies, device=messages.device)
-    changed = model.score(joined, torch.stack([world.scenario, relation[world.scenario], behind], dim=1))
-    return logits.index_put_((world.scenario, world.original), changed)
+    # What changed is scored again, each copy for its scenario's own head.
+    scenario, behind = run.keys // size, scenarios.numel() + torch.arange(run.keys.numel(), device=triples.device)
+    changed = model.score(heads.followed_by(run.copies), torch.stack([scenario, relation[scenario], behind], dim=1))
+    return logits.index_put((scenario, run.keys % size), changed)
 
 
 @torch.no_grad()

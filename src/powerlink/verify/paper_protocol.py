@@ -15,10 +15,10 @@ from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import expand_rows
-from powerlink.graphs.what_if import Removals, changed_nodes, what_if
+from powerlink.graphs.what_if import Removals
 from powerlink.kernels.segments import segment_sum
-from powerlink.models.protocol import Embeddings, LinkModel, adds_messages
-from powerlink.verify.counterfactual import Room, encode_world
+from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.verify.counterfactual import Room, answers
 
 LOGITS_PER_NODE = 50  # what scoring a node takes, in logits that are merely ranked: both ends' vectors are gathered
 
@@ -52,44 +52,37 @@ def measure_paper(
     total = segment_sum(mask, graph.query_of_edge, graph.num_queries)
     edges = graph.edge_row.diff().clamp(min=1)
     survivors = segment_sum(graph.kept.to(mask.dtype), graph.query_of_edge, graph.num_queries).clamp(min=1)
-    rank = _ranks(model, graph, base, paths, [0, *tops], room or Room.of(graph.device))
+    rank = _ranks(model, graph, base, paths, [0, *tops], room)
     return PaperBatch(
         (plain - rest).abs(), (kept - plain).abs(), 1 - total / edges, 1 - total / survivors, rank[:, 0], rank[:, 1:]
     )
 
 
 def _ranks(
-    model: LinkModel, graph: ComputationGraph, base: Embeddings, paths: Tensor, tops: Sequence[int], room: Room
+    model: LinkModel, graph: ComputationGraph, base: Embeddings, paths: Tensor, tops: Sequence[int], room: Room | None
 ) -> Tensor:
     """Rank every tail on the computation graph without the top paths: (Q, len(tops))."""
     owners, edges = zip(*(_parallel_edges(graph, paths[:, :top].flatten(1)) for top in tops), strict=True)
     scenario = torch.cat([owner * len(tops) + number for number, owner in enumerate(owners)])
     removals = Removals.of(graph, graph.num_queries * len(tops), scenario, torch.cat(edges))
-    changed = changed_nodes(graph, removals, model.num_layers)
     most = int(graph.node_row.diff().max()) if graph.num_queries else 0
     ranks = []
-    cut = {"by_difference": adds_messages(model), "logits_each": most * LOGITS_PER_NODE}
-    for first, last, part, copies in room.runs(graph, removals, changed, **cut):
-        query = torch.arange(first, last, device=graph.device) // len(tops)
-        embeddings = base
-        if copies.keys.numel():
-            world = what_if(graph, part, copies, model.num_layers, focused=False, by_difference=adds_messages(model))
-            encoded = encode_world(model, world).rows(torch.arange(world.num_copies, device=graph.device))
-            embeddings = base.followed_by(encoded)
-        ranks.append(_rank(model, graph, embeddings, query, copies.keys))
+    for run in answers(model, graph, removals, room, logits_each=most * LOGITS_PER_NODE):
+        query = torch.arange(run.first, run.last, device=graph.device) // len(tops)
+        embeddings = base if run.copies is None else base.followed_by(run.copies)
+        ranks.append(_rank(model, graph, embeddings, query, run.keys))
     return torch.cat(ranks).view(graph.num_queries, len(tops)) if ranks else base.entity.new_empty(0, len(tops))
 
 
 def _rank(model: LinkModel, graph: ComputationGraph, embeddings: Embeddings, query: Tensor, copies: Tensor) -> Tensor:
     """Rank the tail of each scenario's query (S,) among its nodes; copies have their rows behind the graph's own."""
-    scenario, node = expand_rows(graph.node_row, query)
-    first = graph.node_row[query]
-    begin = (graph.node_row[query + 1] - first).cumsum(0) - (graph.node_row[query + 1] - first)
-    shift = begin - first  # from a query's node to its place in its scenario
+    scenario, row = expand_rows(graph.node_row, query)
+    end = graph.node_row[query + 1]
+    shift = (end - graph.node_row[query]).cumsum(0) - end  # from a query's node to its place in its scenario
     owner, original = copies // graph.num_nodes, copies % graph.num_nodes
     behind = graph.num_nodes + torch.arange(copies.numel(), device=copies.device)
-    row = node.index_copy(0, original + shift[owner], behind)
-    head, tail = (end[query] + shift for end in (graph.head, graph.tail))
+    row = row.index_copy(0, original + shift[owner], behind)
+    head, tail = (node[query] + shift for node in (graph.head, graph.tail))
     logits = model.score(embeddings, torch.stack([row[head][scenario], graph.queries[query, 1][scenario], row], dim=1))
     above = (logits >= logits[tail][scenario]).to(torch.float64)
     return segment_sum(above, scenario, query.numel())  # the tail itself is counted: its rank is at least 1
