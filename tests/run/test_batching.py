@@ -172,13 +172,20 @@ def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_sam
             assert one.paper.rank_without_top == other.paper.rank_without_top
 
 
-def test_room_follows_from_memory_and_a_gpu_has_more():
-    cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    assert Room.of(cpu) == Room()
+def test_room_follows_from_memory():
+    cpu = torch.device("cpu")
+    assert Room.of(cpu) == Room.of(cpu, 2**50) == Room()
     assert Room.of(cpu, 1) == Room(1, 1)
-    assert Room.of(cpu, 2**50) == Room.of(cpu)
-    assert Room.of(gpu).edges > Room.of(cpu).edges
-    assert Room.of(gpu, 6_000).edges == Room.of(cpu, 6_000).edges == 10
+    assert Room.of(cpu, 6_000) == Room(10, 250)
+
+
+@given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 20), st.integers(1, 30), st.integers(0, 7))
+def test_scenarios_are_cut_into_runs_that_fit_or_stand_alone(loads, edges, logits, logits_each):
+    runs = Room(edges, logits).cut(loads, logits_each)
+    assert [scenario for first, last in runs for scenario in range(first, last)] == list(range(len(loads)))
+    for first, last in runs:
+        assert last > first
+        assert last == first + 1 or (sum(loads[first:last]) <= edges and (last - first) * logits_each <= logits)
 
 
 def test_a_clock_counts_the_stages(subject):

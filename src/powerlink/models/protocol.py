@@ -24,7 +24,7 @@ class Embeddings:
             self.entity.detach(), self.relation.detach(), None if self.bias is None else self.bias.detach()
         )
 
-    def rows(self, index: Tensor) -> Embeddings:
+    def rows(self, index: Tensor | slice) -> Embeddings:
         """Return the embeddings of some of the nodes."""
         return Embeddings(self.entity[index], self.relation, None if self.bias is None else self.bias[index])
 

@@ -19,6 +19,7 @@ from powerlink.models.subject import Subject
 
 BYTES_PER_EDGE = 600  # of a what-if graph, its nodes' vectors included, at width 100
 BYTES_PER_LOGIT = 24  # while it is ranked
+SHARE_OF_A_GPU = 0.25  # of its memory, beside what a batch holds
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,15 @@ class Room:
 
     @classmethod
     def of(cls, device: torch.device, memory: int | None = None) -> Room:
-        """Derive it from the device, and from `memory` in bytes where less is given; a GPU is busy only with much."""
-        most = cls(32_000_000, 400_000_000) if device.type == "cuda" else cls()
+        """Derive it from the device, and from `memory` in bytes where that is less. A GPU is busy only with much."""
+        most = cls()
+        if device.type == "cuda":
+            most = cls(32_000_000, 400_000_000)
+            memory = memory or int(SHARE_OF_A_GPU * torch.cuda.get_device_properties(device).total_memory)
         if memory is None:
             return most
-        return cls(
-            max(min(most.edges, memory // BYTES_PER_EDGE), 1), max(min(most.logits, memory // BYTES_PER_LOGIT), 1)
-        )
+        edges, logits = memory // BYTES_PER_EDGE, memory // BYTES_PER_LOGIT
+        return cls(max(min(most.edges, edges), 1), max(min(most.logits, logits), 1))
 
     def cut(self, loads: list[int], logits_each: int) -> list[tuple[int, int]]:
         """Cut scenarios into runs first … last − 1 whose loads, in edges, and whose logits fit."""
@@ -79,7 +82,7 @@ def answers(
         copies = None
         if changed.keys.numel():
             world = what_if(graph, part, changed, layers, **how)
-            copies = encode_world(model, world).rows(torch.arange(world.num_copies, device=graph.device))
+            copies = encode_world(model, world).rows(slice(world.num_copies))
         yield Answers(first, last, changed.keys, copies)
 
 

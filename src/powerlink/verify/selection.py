@@ -60,8 +60,8 @@ def choose_by_proof(
     route = route_of(graph, paths)
     row = row_pointer(paths.query, graph.num_queries)
     everyone = torch.arange(graph.num_queries, device=graph.device)
-    none = Removals.of(graph, graph.num_queries, everyone[:0], everyone[:0])
-    base = scores_without(model, graph, everyone, none, room=room)
+    with torch.no_grad():
+        base = model.score(model.encode(graph), graph.triples)
     now = base.clone()
     index = everyone.new_full((graph.num_queries, count), -1)
     open_path = torch.ones(paths.count, dtype=torch.bool, device=graph.device)
