@@ -16,7 +16,7 @@ from torch import Tensor
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import expand_rows
 from powerlink.graphs.what_if import Removals
-from powerlink.kernels.segments import segment_sum
+from powerlink.kernels.segments import row_sum
 from powerlink.models.protocol import Embeddings, LinkModel
 from powerlink.verify.counterfactual import Room, answers
 
@@ -49,9 +49,9 @@ def measure_paper(
     plain = torch.sigmoid(model.score(base, graph.triples))
     kept = torch.sigmoid(model.score(model.encode(graph, mask), graph.triples))
     rest = torch.sigmoid(model.score(model.encode(graph, 1 - mask), graph.triples))
-    total = segment_sum(mask, graph.query_of_edge, graph.num_queries)
+    total = row_sum(mask, graph.edge_row)
     edges = graph.edge_row.diff().clamp(min=1)
-    survivors = segment_sum(graph.kept.to(mask.dtype), graph.query_of_edge, graph.num_queries).clamp(min=1)
+    survivors = row_sum(graph.kept, graph.edge_row).clamp(min=1)
     rank = _ranks(model, graph, base, paths, [0, *tops], room)
     return PaperBatch(
         (plain - rest).abs(), (kept - plain).abs(), 1 - total / edges, 1 - total / survivors, rank[:, 0], rank[:, 1:]
@@ -77,15 +77,14 @@ def _ranks(
 def _rank(model: LinkModel, graph: ComputationGraph, embeddings: Embeddings, query: Tensor, copies: Tensor) -> Tensor:
     """Rank the tail of each scenario's query (S,) among its nodes; copies have their rows behind the graph's own."""
     scenario, row = expand_rows(graph.node_row, query)
-    end = graph.node_row[query + 1]
-    shift = (end - graph.node_row[query]).cumsum(0) - end  # from a query's node to its place in its scenario
+    begin = torch.cat([query.new_zeros(1), graph.node_row.diff()[query].cumsum(0)])
+    shift = begin[:-1] - graph.node_row[query]  # from a query's node to its place in its scenario
     owner, original = copies // graph.num_nodes, copies % graph.num_nodes
     behind = graph.num_nodes + torch.arange(copies.numel(), device=copies.device)
     row = row.index_copy(0, original + shift[owner], behind)
     head, tail = (node[query] + shift for node in (graph.head, graph.tail))
     logits = model.score(embeddings, torch.stack([row[head][scenario], graph.queries[query, 1][scenario], row], dim=1))
-    above = (logits >= logits[tail][scenario]).to(torch.float64)
-    return segment_sum(above, scenario, query.numel())  # the tail itself is counted: its rank is at least 1
+    return row_sum(logits >= logits[tail][scenario], begin).double()  # the tail counts itself: ranks begin at 1
 
 
 def _parallel_edges(graph: ComputationGraph, edges: Tensor) -> tuple[Tensor, Tensor]:
