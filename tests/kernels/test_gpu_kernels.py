@@ -19,7 +19,7 @@ from powerlink.kernels.gpu.l1_distance import distances, slopes
 from powerlink.kernels.gpu.one_to_all import loss_and_slope
 from powerlink.kernels.gpu.product_sum import product_dot, product_sum
 from powerlink.kernels.l1_distance import FusedDistance
-from powerlink.kernels.message_sum import FusedSum, message_sum_reference, related_sum
+from powerlink.kernels.message_sum import FusedSum, message_sum_reference, related_messages
 from powerlink.kernels.one_to_all import one_to_all_loss
 from powerlink.kernels.relation_blocks import TiledMessages, block_messages
 
@@ -95,7 +95,7 @@ def test_a_graph_of_one_node_sums_to_what_it_tells_itself():
     incidence = graph.layer(0).related_nodes_to_targets_by_direction
     node, relations = drawn(1, 4), drawn(2, 4, seed=1)
     fast = FusedSum.apply(node, relations, graph.norm.double(), incidence)
-    torch.testing.assert_close(fast, related_sum(node, relations, graph.norm.double(), graph.layer(0)))
+    torch.testing.assert_close(fast, related_messages(node, relations, graph.layer(0)).summed(graph.norm.double()))
     torch.testing.assert_close(fast, 0.5 * node * relations)  # the loop and its inverse, each of norm 1/√(2·2)
 
 

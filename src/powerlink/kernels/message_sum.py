@@ -9,6 +9,7 @@ neither does a tensor of edges × width ever exist.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,6 +25,21 @@ with warnings.catch_warnings():
     torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), check_invariants=False)
 
 
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """What edges carry before they are weighted: rows, perhaps times rows of another table, and where to."""
+
+    rows: Tensor  # (columns, d)
+    factors: Tensor | None  # (factors, d)
+    incidence: Incidence
+
+    def summed(self, weight: Tensor) -> Tensor:
+        """Return Σ weight·message at every row of the incidence: weight (E,) → (rows, d)."""
+        if self.factors is None:
+            return message_sum(self.rows, weight, self.incidence)
+        return _apply(FusedSum, self.rows, self.factors, weight.to(self.rows.dtype), self.incidence)
+
+
 def message_sum(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
     """Return Σ weight·message at every row: messages (columns, d), weight (E,) → (rows, d)."""
     weight = weight.to(messages.dtype)  # norms are float32, a model may be float64
@@ -36,16 +52,15 @@ def message_sum(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tenso
     return _apply(_SparseSum, messages, weight, incidence)
 
 
-def related_sum(nodes: Tensor, relations: Tensor, weight: Tensor, edges: EdgeSlice) -> Tensor:
-    """Return Σ weight·node·relation at every node, facts in row 2·target and inverses in 2·target + 1.
+def related_messages(nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Messages:
+    """Return node·relation of every edge: nodes (n, d), relations (2R, d).
 
-    nodes (n, d), relations (2R, d), weight (E,) → (2n, d).
+    They are summed at every node, facts in row 2·target and inverses in 2·target + 1.
     """
     if can_fuse(nodes) and edges.source.numel():
-        incidence = edges.related_nodes_to_targets_by_direction
-        return _apply(FusedSum, nodes, relations, weight.to(nodes.dtype), incidence)
+        return Messages(nodes, relations, edges.related_nodes_to_targets_by_direction)
     messages = read_rows(nodes, edges.pair_sources) * read_rows(relations, edges.pair_relations)
-    return message_sum(messages, weight, edges.pairs_to_targets_by_direction)
+    return Messages(messages, None, edges.pairs_to_targets_by_direction)
 
 
 def read_rows(table: Tensor, lookup: Lookup) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -52,3 +53,19 @@ class LinkModel(Protocol):
     def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:
         """Return the logits (n,) of triples (n, 3) of node, relation, node; higher is more plausible."""
         ...
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A LinkModel that can do beforehand what the weights of edges do not change."""
+
+    def prepare_logits(self, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,)."""
+        ...
+
+
+def logits_by_weight(model: LinkModel, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,), to be asked often."""
+    if isinstance(model, Preparing):
+        return model.prepare_logits(graph, triples)
+    return lambda edge_weight: model.score(model.encode(graph, edge_weight), triples)

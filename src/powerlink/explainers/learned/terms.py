@@ -9,7 +9,7 @@ from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.segments import segment_sum
-from powerlink.models.protocol import LinkModel
+from powerlink.models.protocol import LinkModel, logits_by_weight
 
 
 class Term(Protocol):
@@ -22,12 +22,11 @@ class Prediction:
     """Keep the prediction: −log P(Y = 1) on the masked graph (the paper's mutual-information term, Eq. 10)."""
 
     def __init__(self, model: LinkModel, graph: ComputationGraph) -> None:
-        self._model, self._graph = model, graph
+        self._logits_of = logits_by_weight(model, graph.kept_edges, graph.triples)
 
     def __call__(self, logits: Tensor) -> Tensor:
-        embeddings = self._model.encode(self._graph.kept_edges, torch.sigmoid(logits))
         # softplus of the negated logit is −log sigmoid without its underflow
-        return torch.nn.functional.softplus(-self._model.score(embeddings, self._graph.triples))
+        return torch.nn.functional.softplus(-self._logits_of(torch.sigmoid(logits)))
 
 
 class Size:
