@@ -49,7 +49,10 @@ def main() -> None:
         peak = _settle(device, reset=False)
         seconds = time.perf_counter() - start
         found = {"queries": len(queries), "edges kept": edges, "steps": steps, "seconds": round(seconds, 3)}
-        return found | {"edge-steps per second": f"{edges * steps / seconds:.3g}", "bytes per edge": (peak - held) // edges}
+        return found | {
+            "edge-steps per second": f"{edges * steps / seconds:.3g}",
+            "bytes per edge": (peak - held) // edges,
+        }
 
     with undisturbed(model):
         learn(2)  # kernels compile, libraries wake up

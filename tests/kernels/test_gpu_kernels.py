@@ -14,10 +14,12 @@ from powerlink.graphs.edges import TILE
 from powerlink.graphs.incidence import Incidence
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels import edge_mlp as edge_mlp_module
+from powerlink.kernels import grouped_linear as grouped_linear_module
 from powerlink.kernels.edge_mlp import EdgeRows, FusedMLP, _EdgeMLP
 from powerlink.kernels.gpu.l1_distance import distances, slopes
 from powerlink.kernels.gpu.one_to_all import loss_and_slope
 from powerlink.kernels.gpu.product_sum import product_dot, product_sum
+from powerlink.kernels.grouped_linear import FusedGroupedLinear, Groups, _GroupedLinear
 from powerlink.kernels.l1_distance import FusedDistance
 from powerlink.kernels.message_sum import FusedSum, message_sum_reference, related_messages
 from powerlink.kernels.one_to_all import one_to_all_loss
@@ -210,3 +212,22 @@ def test_the_fused_scorer_and_all_its_slopes_equal_the_plain_one(sizes, width, m
     ours, theirs = (torch.autograd.grad(found, tensors, given_back) for found in (fast, slow))
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("sizes", [(7,), (70, 0, 9, 200), (0, 0)])
+@pytest.mark.parametrize(("width", "out"), [(3, 5), (70, 33)])
+def test_the_fused_grouped_product_and_its_slopes_equal_the_plain_one(sizes, width, out, monkeypatch, poisoned_memory):
+    monkeypatch.setattr(grouped_linear_module, "RUN", 48)  # several runs a group, each ending within a tile
+    groups = Groups(torch.tensor([0, *sizes]).cumsum(0).to(DEVICE))
+    tensors = [
+        drawn(sum(sizes), width, dtype=torch.float32),
+        drawn(len(sizes), width, out, seed=1, dtype=torch.float32),
+    ]
+    rows, weight = (tensor.requires_grad_() for tensor in tensors)
+    exact = [tensor.detach().double().requires_grad_() for tensor in (rows, weight)]
+    fast, slow = FusedGroupedLinear.apply(rows, weight, groups), _GroupedLinear.apply(*exact, groups)
+    torch.testing.assert_close(fast.double(), slow, rtol=1e-4, atol=1e-4)
+    given_back = drawn(sum(sizes), out, seed=2, dtype=torch.float32)
+    ours = torch.autograd.grad(fast, (rows, weight), given_back)
+    for one, other in zip(ours, torch.autograd.grad(slow, exact, given_back.double()), strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)
