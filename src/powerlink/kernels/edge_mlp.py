@@ -223,7 +223,7 @@ class FusedMLP(torch.autograd.Function):
         table, *parameters = ctx.saved_tensors
         slopes, shares = slopes_of_runs(table, rows.rows, rows.runs.bounds, parameters, grads[0])
         d_table = product_sum(slopes, None, None, rows.readers)
-        second, second_bias, last, last_bias = parameters
+        second, second_bias, last, _ = parameters
         totals = product_sum(shares, None, None, rows.runs.by_group)  # (Q, H·H + H + 1)
         products, sums, d_last_bias = totals.split([second[0].numel(), second_bias.size(1), 1], dim=1)
         slopes_of = _parameter_slopes(products.reshape(second.shape), sums, second, second_bias, last)
@@ -253,8 +253,9 @@ def edge_mlp(
     last: Tensor,
     last_bias: Tensor,
 ) -> Tensor:
-    """Return relu(relu(by_node[source, 0] + by_node[target, 1] + by_relation[slot])·W₂ + b₂)·w₃ + b₃ of every edge: (E,).
+    """Return relu(relu(row)·W₂ + b₂)·w₃ + b₃ of every edge: (E,).
 
+    row = by_node[source, 0] + by_node[target, 1] + by_relation[slot]:
     by_node (n, 2, H), a node as a source and as a target, and by_relation (s, H) are first-layer projections; second
     (Q, H, H), second_bias (Q, H), last (Q, H, 1) and last_bias (Q, 1) are each query's own.
     """

@@ -123,10 +123,17 @@ class _SparseSum(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_messages = _matrix(incidence.transposed, weight) @ grad
         if ctx.needs_input_grad[1]:
-            pattern = _matrix(incidence, torch.zeros_like(weight))
-            sampled = torch.sparse.sampled_addmm(pattern, grad, messages.t(), beta=0.0).values()
-            grad_weight = torch.empty_like(weight).index_copy_(0, incidence.edge, sampled)
+            grad_weight = torch.empty_like(weight).index_copy_(0, incidence.edge, _sampled(incidence, grad, messages))
         return grad_messages, grad_weight, None
+
+
+def _sampled(incidence: Incidence, rows: Tensor, columns: Tensor) -> Tensor:
+    """Return Σ_d row·column of every entry: (E,)."""
+    if incidence.edge.numel() > incidence.num_rows * incidence.num_columns:  # parallel edges: more entries than places
+        return (rows.index_select(0, incidence.row_of_entry) * columns.index_select(0, incidence.column)).sum(1)
+    pattern = _matrix(incidence, rows.new_zeros(incidence.edge.numel()))
+    sampled: Tensor = torch.sparse.sampled_addmm(pattern, rows, columns.t(), beta=0.0).values()
+    return sampled
 
 
 class _ReadRows(torch.autograd.Function):

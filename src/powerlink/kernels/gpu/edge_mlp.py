@@ -122,7 +122,7 @@ def score_runs(table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor],
 def slopes_of_runs(
     table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor], parameters: list[Tensor], grad: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the slopes of each edge's gathered rows, (E, H), and each run's share of three sums, (runs, H·H + H + 1)."""
+    """Return the slopes of each edge's gathered rows, (E, H), and each run's shares, (runs, H·H + H + 1)."""
     width = table.size(1)
     slopes = table.new_empty(rows.size(1), width)
     shares = table.new_empty(runs[0].numel(), width * width + width + 1)

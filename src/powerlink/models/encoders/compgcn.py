@@ -17,7 +17,7 @@ Composition = Literal["mult", "sub", "corr"]
 
 def compose(nodes: Tensor, relations: Tensor, how: Composition) -> Tensor:
     """Combine node and relation vectors (n, d): product, difference or circular correlation."""
-    if how == "mult":
+    if how == "mult" or not nodes.numel():  # an FFT refuses to transform no vectors
         return nodes * relations
     if how == "sub":
         return nodes - relations
