@@ -16,10 +16,12 @@ from powerlink.graphs.edges import Edges, EdgeSlice
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Focus(Edges):
-    """The part of a graph that some nodes' encodings depend on; nodes, and so edges, are sorted by level."""
+class EdgesByLevel(Edges):
+    """Nodes sorted by their distance to the wanted ones, and edges by their targets: a layer needs the first of both.
 
-    edge: Tensor  # (num_edges,) place in the graph it was cut out of
+    A model may return the encodings of the wanted nodes, the first ones, alone.
+    """
+
     nodes_within: tuple[int, ...]  # how many nodes have a level of at most 0, 1, …, layers
     edges_within: tuple[int, ...]  # how many edges lead to one of a level of at most 0, 1, …, layers − 1
 
@@ -40,6 +42,18 @@ class Focus(Edges):
         return self._slices[remaining]
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Focus(EdgesByLevel):
+    """The part of a graph that some nodes' encodings depend on."""
+
+    edge: Tensor  # (num_edges,) place in the graph it was cut out of
+
+
+def count_within(level: Tensor, depths: int) -> tuple[int, ...]:
+    """Count the ascending levels of at most 0, 1, …, depths − 1."""
+    return tuple(torch.searchsorted(level, torch.arange(depths, device=level.device), right=True).tolist())
+
+
 def focus(graph: Edges, wanted: Tensor, layers: int) -> tuple[Focus, Tensor]:
     """Cut out what the encodings of the wanted nodes depend on, and say where those nodes are in it.
 
@@ -57,8 +71,7 @@ def focus(graph: Edges, wanted: Tensor, layers: int) -> tuple[Focus, Tensor]:
     edge = (level[graph.target] < layers).nonzero().squeeze(1)
     target, order = place[graph.target[edge]].sort(stable=True)
     edge = edge[order]
-    levels, edge_levels = level[node], level[graph.target[edge]]
-    depths = torch.arange(layers + 1, device=graph.device)
+    levels = level[node]
     return Focus(
         num_relations=graph.num_relations,
         entity=graph.entity[node],
@@ -68,6 +81,6 @@ def focus(graph: Edges, wanted: Tensor, layers: int) -> tuple[Focus, Tensor]:
         norm=graph.norm[edge],
         level=levels,
         edge=edge,
-        nodes_within=tuple(torch.searchsorted(levels, depths, right=True).tolist()),
-        edges_within=tuple(torch.searchsorted(edge_levels, depths[:-1], right=True).tolist()),
+        nodes_within=count_within(levels, layers + 1),
+        edges_within=count_within(levels[target], layers),
     ), place[wanted]

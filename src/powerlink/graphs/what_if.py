@@ -15,6 +15,7 @@ from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import Edges, expand_rows, find_sorted
+from powerlink.graphs.focus import EdgesByLevel, count_within
 from powerlink.graphs.message_graph import MessageGraph
 
 
@@ -38,11 +39,15 @@ class Removals:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WhatIf(Edges):
-    """The copies (nodes 0 … C−1, sorted by scenario, then original) and the originals they read from."""
+class WhatIf(EdgesByLevel):
+    """The copies (sorted by scenario, then original) and the originals they read from.
+
+    Where all copies are wanted, they are the nodes 0 … C−1, in their order.
+    """
 
     scenario: Tensor  # (C,)
     original: Tensor  # (C,) node of the graph the copies were made of
+    copy: Tensor  # (C,) node
 
     @property
     def num_copies(self) -> int:
@@ -117,20 +122,27 @@ def what_if(
         base_level = torch.cat([base_level, torch.full_like(fresh, depth + 1)])[order]
 
     source, target, edge = torch.cat(sources), torch.cat(targets), torch.cat(edges)
-    source = torch.where(source < num_copies, source, num_copies + torch.searchsorted(base, source - num_copies))
-    target = torch.where(target < num_copies, target, num_copies + torch.searchsorted(base, target - num_copies))
-    target, order = target.sort(stable=True)
-    edge = edge[order]
+    level, order = torch.cat([level, base_level]).sort(stable=True)
+    place = torch.empty_like(order)
+    place[order] = torch.arange(order.numel(), device=graph.device)
+    where = torch.empty(num_copies + size, dtype=torch.int64, device=graph.device)  # node of a copy or an original
+    where[:num_copies] = place[:num_copies]
+    where[num_copies + base] = place[num_copies:]
+    target, by_target = where[target].sort(stable=True)
+    edge = edge[by_target]
     return WhatIf(
         num_relations=graph.num_relations,
-        entity=torch.cat([graph.entity[original], graph.entity[base]]),
-        source=source[order],
+        entity=torch.cat([graph.entity[original], graph.entity[base]])[order],
+        source=where[source[by_target]],
         target=target,
         relation=graph.relation[edge],
         norm=graph.norm[edge],
-        level=torch.cat([level, base_level]),
+        level=level,
+        nodes_within=count_within(level, layers + 1),
+        edges_within=count_within(level[target], layers),
         scenario=scenario,
         original=original,
+        copy=where[:num_copies],
     )
 
 

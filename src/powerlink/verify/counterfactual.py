@@ -41,9 +41,9 @@ def scores_without(
         ids = torch.arange(last - first, device=graph.device) * graph.num_nodes
         triples = torch.stack(
             [
-                torch.searchsorted(copies, ids + wanted[first:last, 0]),
+                world.copy[torch.searchsorted(copies, ids + wanted[first:last, 0])],
                 graph.queries[query[first:last], 1],
-                torch.searchsorted(copies, ids + wanted[first:last, 1]),
+                world.copy[torch.searchsorted(copies, ids + wanted[first:last, 1])],
             ],
             dim=1,
         )

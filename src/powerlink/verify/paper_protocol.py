@@ -17,7 +17,7 @@ from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import expand_rows
 from powerlink.graphs.what_if import Removals, changed_nodes, what_if
 from powerlink.kernels.segments import segment_sum
-from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.models.protocol import Embeddings, LinkModel, logits_by_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +37,8 @@ def measure_paper(
     model: LinkModel, graph: ComputationGraph, mask: Tensor, paths: Tensor, tops: Sequence[int]
 ) -> PaperBatch:
     """Measure the mask (E,) and the chosen paths, edges (Q, count, max_length) padded with −1."""
-    plain = torch.sigmoid(model.score(model.encode(graph), graph.triples))
-    kept = torch.sigmoid(model.score(model.encode(graph, mask), graph.triples))
-    rest = torch.sigmoid(model.score(model.encode(graph, 1 - mask), graph.triples))
+    logits = logits_by_weight(model, graph, graph.triples)
+    plain, kept, rest = (torch.sigmoid(logits(weight)) for weight in (torch.ones_like(mask), mask, 1 - mask))
     total = segment_sum(mask, graph.query_of_edge, graph.num_queries)
     edges = graph.edge_row.diff().clamp(min=1)
     survivors = segment_sum(graph.kept.to(mask.dtype), graph.query_of_edge, graph.num_queries).clamp(min=1)
