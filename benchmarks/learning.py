@@ -29,7 +29,9 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--precision", choices=("highest", "high"), default="highest", help="of float32 products")
+    parser.add_argument(
+        "--precision", choices=("highest", "high", "medium"), default="highest", help="of float32 products"
+    )
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
 

@@ -45,7 +45,7 @@ class Descent:
             losses = total_loss(mask, terms)
             gradients = torch.autograd.grad(losses.sum(), self._parameters)
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
-            parameter.grad = gradient
+            parameter.grad = gradient.contiguous()  # as the parameter lies: fused Adam takes no other
         self._adam.step()
         return losses.detach()
 

@@ -14,10 +14,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from powerlink.kernels.fused import product_precision
+from powerlink.kernels.fused import scorer_precision
 
 TILE = 64  # edges that a matrix unit multiplies at once
 WIDEST = 64  # hidden layers whose tiles fit a multiprocessor's memory on the way back
+
+
+@triton.jit
+def product(a, b, PRECISION: tl.constexpr):
+    """The product of two tiles, summed in float32."""
+    if PRECISION == "bf16":
+        return tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16))
+    else:
+        return tl.dot(a, b, input_precision=PRECISION)
 
 
 @triton.jit
@@ -59,7 +68,7 @@ def _score_runs(
         edge = first + tl.arange(0, EDGES)
         inside = edge < end
         hidden = _hidden(table_ptr, row_ptr, num_edges, edge, inside, width, EDGES, WIDTH)
-        deeper = tl.maximum(tl.dot(hidden, matrix, input_precision=PRECISION) + bias[None, :], 0.0)
+        deeper = tl.maximum(product(hidden, matrix, PRECISION) + bias[None, :], 0.0)
         tl.store(out_ptr + edge, tl.sum(deeper * last[None, :], axis=1) + last_bias, mask=inside)
 
 
@@ -91,12 +100,12 @@ def _slopes_of_runs(
         inside = edge < end
         grad = tl.load(grad_ptr + edge, mask=inside, other=0.0)  # zero outside: no share in any sum
         hidden = _hidden(table_ptr, row_ptr, num_edges, edge, inside, width, EDGES, WIDTH)
-        deeper = tl.dot(hidden, matrix, input_precision=PRECISION) + bias[None, :]
-        back = tl.where(deeper > 0, grad[:, None], 0.0)
+        # zeros and ones are exact in any precision: the gradient stays outside of what is rounded
+        active = (product(hidden, matrix, PRECISION) + bias[None, :] > 0).to(tl.float32)
         total += grad
-        sums += tl.sum(back, axis=0)
-        products += tl.dot(tl.trans(hidden), back, input_precision=PRECISION)
-        front = tl.dot(back, backwards, input_precision=PRECISION)
+        sums += tl.sum(active * grad[:, None], axis=0)
+        products += product(tl.trans(hidden * grad[:, None]), active, PRECISION)
+        front = product(active, backwards, PRECISION) * grad[:, None]
         spot = edge.to(tl.int64)[:, None] * width + place[None, :]
         tl.store(slope_ptr + spot, tl.where(hidden > 0, front, 0.0), mask=inside[:, None] & there[None, :])
     share_ptr += run * (width * width + width + 1)
@@ -137,6 +146,5 @@ def slopes_of_runs(
 def _shape(table: Tensor) -> dict[str, Any]:
     width = table.size(1)
     padded = max(16, triton.next_power_of_2(width))  # the smallest side of a matrix unit's product
-    # three products of TF32 are as exact as float32 for ReLUs to come, on matrix units
-    precision = "tf32x3" if product_precision() == "ieee" else "tf32"
+    precision = scorer_precision()
     return {"width": width, "EDGES": TILE, "WIDTH": padded, "PRECISION": precision, "num_warps": 4, "num_stages": 2}

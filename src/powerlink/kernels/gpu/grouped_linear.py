@@ -8,7 +8,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from powerlink.kernels.fused import product_precision
+from powerlink.kernels.fused import scorer_precision
+from powerlink.kernels.gpu.edge_mlp import product
 
 ROWS = 64  # rows that a matrix unit multiplies at once
 INNER = 32  # of what they are multiplied over
@@ -41,7 +42,7 @@ def _product_of_runs(
                 mask=(i < size_in)[:, None] & (o < size_out)[None, :],
                 other=0.0,
             )
-            total += tl.dot(a, matrix, input_precision=PRECISION)
+            total += product(a, matrix, PRECISION)
         spot = row.to(tl.int64)[:, None] * size_out + o[None, :]
         tl.store(out_ptr + spot, total, mask=(row < end)[:, None] & (o < size_out)[None, :])
 
@@ -70,7 +71,7 @@ def _outer_of_runs(
             mask=(row < end)[:, None] & (o < size_out)[None, :],
             other=0.0,
         )
-        total += tl.dot(a, grad, input_precision=PRECISION)
+        total += product(a, grad, PRECISION)
     spot = (run.to(tl.int64) * size_in + i[:, None]) * size_out + o[None, :]
     tl.store(out_ptr + spot, total, mask=(i < size_in)[:, None] & (o < size_out)[None, :])
 
@@ -100,6 +101,4 @@ def outer_of_runs(rows: Tensor, grad: Tensor, runs: tuple[Tensor, Tensor, Tensor
 
 
 def _shape() -> dict[str, Any]:
-    # three products of TF32 are as exact as float32, on matrix units
-    precision = "tf32x3" if product_precision() == "ieee" else "tf32"
-    return {"ROWS": ROWS, "OUTER": OUTER, "PRECISION": precision, "num_warps": 4, "num_stages": 2}
+    return {"ROWS": ROWS, "OUTER": OUTER, "PRECISION": scorer_precision(), "num_warps": 4, "num_stages": 2}
