@@ -6,7 +6,7 @@ Parts:
     paper      the paper's protocol: two hops, at most 5,000 nodes, 50 steps, order 3, 40 paths of length ≤ 5
     any        random test facts of any size, none refused, chosen by proof
     step       a step of the mask's learning beside the frozen plain reference (plain_mask.py), on the same queries
-    equal      the share of queries whose first five paths are the reference's, in float32 and, on a GPU, in TF32
+    equal      the share of queries whose first five paths are the reference's, in float32 (on a GPU: in TF32 and bf16)
     growth     learning time, and on a GPU peak memory, against edges and against queries, with a fitted line
     generated  100 queries of the paper's form, then as many on generated graphs with neighbourhoods of about that size
 
@@ -155,7 +155,7 @@ def equal_to_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
     device, explainer = subject.messages.device, PowerLink()
     wish: dict[str, Any] = {"cost": explainer.cost, "count": 5, "min_length": 1, "max_length": 5}
     same: Counter[str] = Counter()
-    precisions = ("highest", "high") if device.type == "cuda" else ("highest",)
+    precisions = ("highest", "high", "medium") if device.type == "cuda" else ("highest",)
     for query in queries.split(1):
         graph = computation_graph(subject, query, PAPER)
         kept = graph.kept_edges

@@ -89,7 +89,7 @@ learn the same mask to 1e-6 (tested). Steps taken in turn, medians; the median r
 
 def _equal(result: Result) -> str:
     shares = result["same first five paths"]
-    names = {"highest": "in float32", "high": "with products in TF32"}
+    names = {"highest": "in float32", "high": "with products in TF32", "medium": "in bf16"}
     told = ", ".join(f"{names[name]} for {share:.0%}" for name, share in shares.items())
     return f"""## The same paths as the reference: {result["machine"]}
 

@@ -20,7 +20,7 @@ from powerlink.explanation import (
     Status,
 )
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.kernels.segments import row_sum
+from powerlink.kernels.segments import run_count
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.paths.propose import Candidates
 from powerlink.verify.counterfactual import Standing
@@ -91,7 +91,7 @@ class _Table:
 def _tabulate(findings: Findings, standing: Standing) -> _Table:
     batch, verdict, paths = findings.graph, findings.verdict, findings.candidates.paths
     everyone, chosen = batch.num_queries, findings.chosen
-    size = torch.stack([batch.node_row.diff(), batch.edge_row.diff(), row_sum(batch.kept, batch.edge_row)], dim=1)
+    size = torch.stack([batch.node_row.diff(), batch.edge_row.diff(), run_count(batch.kept, batch.edge_row)], dim=1)
     paper = verdict.paper
     figures = (paper.fidelity_plus, paper.fidelity_minus, paper.sparsity, paper.sparsity_kept, paper.rank)
 

@@ -30,34 +30,35 @@ class EdgeSlice:
     (relation, source) pairs, than edges.
     """
 
-    index: Tensor | None  # (E,) place in the graph; None means all edges, in order
+    index: Tensor | None  # (E,) place in the graph; None means its first E edges, in order
     source: Tensor  # (E,)
     target: Tensor  # (E,) ascending
     relation: Tensor  # (E,)
     norm: Tensor  # (E,)
-    num_nodes: int
+    num_sources: int  # nodes the layer reads: the graph's first ones
+    num_targets: int  # nodes it computes: the first of those
     num_relations: int
     heirs: Heirs | None = None
 
     @cached_property
     def _pairs(self) -> tuple[Tensor, Tensor]:
-        pairs, of_edge = (self.relation * self.num_nodes + self.source).unique(return_inverse=True)
+        pairs, of_edge = (self.relation * self.num_sources + self.source).unique(return_inverse=True)
         return pairs, of_edge
 
     @cached_property
     def pair_source(self) -> Tensor:
         """The source of each pair: (P,)."""
-        return self._pairs[0] % self.num_nodes
+        return self._pairs[0] % self.num_sources
 
     @cached_property
     def pair_relation(self) -> Tensor:
         """The relation of each pair, ascending: (P,)."""
-        return self._pairs[0] // self.num_nodes
+        return self._pairs[0] // self.num_sources
 
     @cached_property
     def pair_sources(self) -> Lookup:
         """The sources, to be read for each pair."""
-        return Lookup(self.pair_source, self.num_nodes)
+        return Lookup(self.pair_source, self.num_sources)
 
     @cached_property
     def pair_relations(self) -> Lookup:
@@ -85,38 +86,39 @@ class EdgeSlice:
         place = torch.arange(self.pair_source.numel(), device=shift.device) + shift
         relation = torch.repeat_interleave(present, tiles)
         source = place.new_zeros(relation.numel() * TILE).index_copy_(0, place, self.pair_source)
-        return Tiles(Lookup(source, self.num_nodes), Lookup(relation, 2 * self.num_relations), place)
+        return Tiles(Lookup(source, self.num_sources), Lookup(relation, 2 * self.num_relations), place)
 
     @cached_property
     def tiles_to_targets(self) -> Incidence:
         """Messages are pairs where the tiles put them."""
         places = self.tiles.place[self._pairs[1]]
-        return Incidence.of(self.target, places, self.num_nodes, self.tiles.sources.index.numel(), ascending=True)
+        sizes = self.num_targets, self.tiles.sources.index.numel()
+        return Incidence.of(self.target, places, *sizes, heirs=self.heirs, ascending=True)
 
     @cached_property
     def nodes_to_targets(self) -> Incidence:
         """Messages are the source nodes themselves."""
-        sizes = self.num_nodes, self.num_nodes
+        sizes = self.num_targets, self.num_sources
         return Incidence.of(self.target, self.source, *sizes, heirs=self.heirs, ascending=True)
 
     @cached_property
     def pairs_to_targets(self) -> Incidence:
         """Messages are (relation, source) pairs."""
-        sizes = self.num_nodes, self._pairs[0].numel()
+        sizes = self.num_targets, self._pairs[0].numel()
         return Incidence.of(self.target, self._pairs[1], *sizes, heirs=self.heirs, ascending=True)
 
     @cached_property
     def pairs_to_targets_by_direction(self) -> Incidence:
         """Messages are pairs; facts are added up in row 2·target and inverses in row 2·target + 1."""
         rows = self.target * 2 + (self.relation >= self.num_relations)
-        sizes = 2 * self.num_nodes, self._pairs[0].numel()
+        sizes = 2 * self.num_targets, self._pairs[0].numel()
         return Incidence.of(rows, self._pairs[1], *sizes, heirs=self._heirs_by_direction)
 
     @cached_property
     def related_nodes_to_targets_by_direction(self) -> Incidence:
         """Messages are nodes times relations; rows as in `pairs_to_targets_by_direction`."""
         rows = self.target * 2 + (self.relation >= self.num_relations)
-        sizes, factors = (2 * self.num_nodes, self.num_nodes), (self.relation, 2 * self.num_relations)
+        sizes, factors = (2 * self.num_targets, self.num_sources), (self.relation, 2 * self.num_relations)
         return Incidence.of(rows, self.source, *sizes, *factors, heirs=self._heirs_by_direction)
 
     @property
@@ -127,7 +129,7 @@ class EdgeSlice:
         """Cut a weight per edge of the graph down to these edges; without one, every edge weighs 1."""
         if edge_weight is None:
             return torch.ones_like(self.norm)
-        return edge_weight if self.index is None else edge_weight.index_select(0, self.index)
+        return edge_weight[: self.norm.numel()] if self.index is None else edge_weight.index_select(0, self.index)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -192,7 +194,8 @@ class Edges:
             columns = {"source": self.source, "target": self.target, "relation": self.relation, "norm": self.norm}
             self._slices[remaining] = EdgeSlice(
                 index=index,
-                num_nodes=self.num_nodes,
+                num_sources=self.num_nodes,
+                num_targets=self.num_nodes,
                 num_relations=self.num_relations,
                 heirs=self.heirs,
                 **(columns if index is None else {name: column[index] for name, column in columns.items()}),

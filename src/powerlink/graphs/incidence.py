@@ -31,6 +31,11 @@ class Heirs:
     row: Tensor  # (h,)
     ancestor: Tensor  # (h,) a row that is no heir itself
 
+    def among(self, rows: int) -> Heirs:
+        """Return the heirs among the first rows; their ancestors must be there, too."""
+        here = (self.row < rows).nonzero().squeeze(1)
+        return Heirs(self.row[here], self.ancestor[here])
+
     def in_pairs(self) -> Heirs:
         """Return the same for a table with two rows, 2·i and 2·i + 1, in place of each row i."""
         rows, ancestors = (

@@ -11,13 +11,16 @@ a hub that lost one fact is then told by one edge. The originals' sums are made 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import Edges, expand_ranges, expand_rows, find_sorted
+from powerlink.graphs.focus import EdgesByLevel, count_within
 from powerlink.graphs.incidence import Heirs, row_pointer
 from powerlink.graphs.message_graph import MessageGraph
 
@@ -43,11 +46,15 @@ class Removals:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WhatIf(Edges):
-    """The copies (nodes 0 … C−1, sorted by scenario, then original) and the originals they read from."""
+class WhatIf(EdgesByLevel):
+    """The copies (sorted by scenario, then original) and the originals they read from.
+
+    Where all copies are wanted, they are the nodes 0 … C−1, in their order.
+    """
 
     scenario: Tensor  # (C,)
     original: Tensor  # (C,) node of the graph the copies were made of
+    copy: Tensor  # (C,) node
     inheriting: Heirs | None  # copies told by their difference from the original
     sign: Tensor | None  # (num_edges,) the edges' weights; −1 takes a message back that the original has
 
@@ -159,9 +166,6 @@ def what_if(
     copied = torch.cat([copied[left], sent_by, *(torch.full_like(part, -1) for part in (reader, gone))])
     sign = torch.ones(edge.numel(), device=graph.device)
     sign[edge.numel() - reader.numel() - gone.numel() :] = -1.0
-    if heirs.numel():
-        target, order = target.sort(stable=True)
-        edge, copied, sign = edge[order], copied[order], sign[order]
 
     # Which originals are read, and how far from a wanted copy: what a node at level l reads is needed at level l + 1.
     sender = graph.source[edge]
@@ -173,26 +177,49 @@ def what_if(
         read = graph.source[expand_rows(graph.row, (base_level == depth).nonzero().squeeze(1))[1]]
         base_level[read[base_level[read] > depth]] = depth + 1
     base = (base_level <= layers).nonzero().squeeze(1)
-    place = torch.empty_like(base_level)
-    place[base] = num_copies + torch.arange(base.numel(), device=graph.device)
-    readers = base[base_level[base] < layers]
+
+    # Nodes by level, copies before originals.
+    levels, order = torch.cat([level, base_level[base]]).sort(stable=True)
+    node = torch.empty_like(order)
+    node[order] = torch.arange(order.numel(), device=graph.device)
+    copy, node_of = node[:num_copies], torch.empty_like(base_level)
+    node_of[base] = node[num_copies:]
+    readers = base[order[order >= num_copies] - num_copies]
+    readers = readers[base_level[readers] < layers]
     reader, read = expand_rows(graph.row, readers)
 
-    source = torch.cat([torch.where(copied >= 0, copied, place[sender]), place[graph.source[read]]])
-    edge = torch.cat([edge, read])
+    # Edges by target: both kinds are sorted, and take turns level by level.
+    by_target = copy[target].argsort(stable=True)
+    ours = count_within(level[target[by_target]], layers)
+    theirs = count_within(base_level[readers][reader], layers)
+
+    def together(of_copies: Tensor, of_originals: Tensor) -> Tensor:
+        pieces = zip(_pieces(of_copies[by_target], ours), _pieces(of_originals, theirs), strict=True)
+        return torch.cat([piece for pair in pieces for piece in pair])
+
+    source = together(torch.where(copied >= 0, copy[copied], node_of[sender]), node_of[graph.source[read]])
+    edge = together(edge, read)
     return WhatIf(
         num_relations=graph.num_relations,
-        entity=torch.cat([graph.entity[original], graph.entity[base]]),
+        entity=torch.cat([graph.entity[original], graph.entity[base]])[order],
         source=source,
-        target=torch.cat([target, place[readers][reader]]),
+        target=together(copy[target], node_of[readers][reader]),
         relation=graph.relation[edge],
         norm=graph.norm[edge],
-        level=torch.cat([level, base_level[base]]),
+        level=levels,
+        nodes_within=count_within(levels, layers + 1),
+        edges_within=tuple(map(sum, zip(ours, theirs, strict=True))),
         scenario=scenario,
         original=original,
-        inheriting=Heirs(heirs, place[original[heirs]]) if heirs.numel() else None,
-        sign=torch.cat([sign, sign.new_ones(read.numel())]) if heirs.numel() else None,
+        copy=copy,
+        inheriting=Heirs(copy[heirs], node_of[original[heirs]]) if heirs.numel() else None,
+        sign=together(sign, sign.new_ones(read.numel())) if heirs.numel() else None,
     )
+
+
+def _pieces(column: Tensor, ends: Sequence[int]) -> list[Tensor]:
+    """Cut a column where the ends say."""
+    return [column[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _between_copies(

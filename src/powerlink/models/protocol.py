@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -68,3 +69,19 @@ def adds_messages(model: LinkModel) -> bool:
     layers must end in `kernels.message_sum`.
     """
     return bool(getattr(model, "adds_messages", False))
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A LinkModel that can do beforehand what the weights of edges do not change."""
+
+    def prepare_logits(self, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,)."""
+        ...
+
+
+def logits_by_weight(model: LinkModel, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,), to be asked often."""
+    if isinstance(model, Preparing):
+        return model.prepare_logits(graph, triples)
+    return lambda edge_weight: model.score(model.encode(graph, edge_weight), triples)

@@ -60,7 +60,8 @@ class Answers:
     first: int
     last: int
     keys: Tensor  # (C,) the changed nodes, ascending: (scenario − first)·N + node
-    copies: Embeddings | None  # (C, d) their new encoding; None where nothing changes
+    row: Tensor  # (C,) the row of each that is wanted; where all are, 0 … C − 1
+    copies: Embeddings | None  # their new encoding; None where nothing changes
 
 
 @torch.no_grad()
@@ -79,11 +80,11 @@ def answers(
     loads = changes.load(graph, removals.num_scenarios, by_difference=how["by_difference"]).tolist()
     for first, last in (room or Room.of(graph.device)).cut(loads, logits_each):
         part, changed = removals.slice(graph, first, last), changes.slice(graph, first, last)
-        copies = None
         if changed.keys.numel():
             world = what_if(graph, part, changed, layers, **how)
-            copies = encode_world(model, world).rows(slice(world.num_copies))
-        yield Answers(first, last, changed.keys, copies)
+            yield Answers(first, last, changed.keys, world.copy, encode_world(model, world))
+        else:
+            yield Answers(first, last, changed.keys, changed.keys, None)
 
 
 def encode_world(model: LinkModel, world: WhatIf) -> Embeddings:
@@ -108,7 +109,8 @@ def scores_without(
     for run in answers(model, graph, removals, room, wanted=wanted):
         assert run.copies is not None, "what is wanted is always encoded"
         ids = torch.arange(run.last - run.first, device=graph.device).unsqueeze(1)
-        head, tail = torch.searchsorted(run.keys, ids * graph.num_nodes + wanted[run.first : run.last]).unbind(1)
+        place = torch.searchsorted(run.keys, ids * graph.num_nodes + wanted[run.first : run.last])
+        head, tail = run.row[place].unbind(1)
         relation = graph.queries[query[run.first : run.last], 1]
         parts.append(model.score(run.copies, torch.stack([head, relation, tail], dim=1)))
     return torch.cat(parts) if parts else graph.norm.new_empty(0)
@@ -153,11 +155,12 @@ def _logits_of_all(subject: Subject, run: Answers, triples: Tensor) -> Tensor:
     if run.copies is None:
         return score_tails_of(model, heads, whole, scenarios, relation)
     place, is_copy = find_sorted(run.keys, scenarios * size + triples[:, 0])
-    heads = heads.where(is_copy, run.copies.rows(place))
+    copies = run.copies.rows(slice(run.keys.numel()))
+    heads = heads.where(is_copy, copies.rows(place))
     logits = score_tails_of(model, heads, whole, scenarios, relation)
     # What changed is scored again, each copy for its scenario's own head.
     scenario, behind = run.keys // size, scenarios.numel() + torch.arange(run.keys.numel(), device=triples.device)
-    changed = model.score(heads.followed_by(run.copies), torch.stack([scenario, relation[scenario], behind], dim=1))
+    changed = model.score(heads.followed_by(copies), torch.stack([scenario, relation[scenario], behind], dim=1))
     return logits.index_put((scenario, run.keys % size), changed)
 
 

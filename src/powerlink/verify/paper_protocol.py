@@ -16,8 +16,8 @@ from torch import Tensor
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import expand_rows
 from powerlink.graphs.what_if import Removals
-from powerlink.kernels.segments import row_sum
-from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.kernels.segments import run_count, run_sum
+from powerlink.models.protocol import Embeddings, LinkModel, logits_by_weight
 from powerlink.verify.counterfactual import Room, answers
 
 LOGITS_PER_NODE = 50  # what scoring a node takes, in logits that are merely ranked: both ends' vectors are gathered
@@ -47,11 +47,11 @@ def measure_paper(
     """Measure the mask (E,) and the chosen paths, edges (Q, count, max_length) padded with −1."""
     base = model.encode(graph.everywhere)
     plain = torch.sigmoid(model.score(base, graph.triples))
-    kept = torch.sigmoid(model.score(model.encode(graph, mask), graph.triples))
-    rest = torch.sigmoid(model.score(model.encode(graph, 1 - mask), graph.triples))
-    total = row_sum(mask, graph.edge_row)
+    logits = logits_by_weight(model, graph, graph.triples)
+    kept, rest = (torch.sigmoid(logits(weight)) for weight in (mask, 1 - mask))
+    total = run_sum(mask, graph.query_of_edge, graph.edge_row)
     edges = graph.edge_row.diff().clamp(min=1)
-    survivors = row_sum(graph.kept, graph.edge_row).clamp(min=1)
+    survivors = run_count(graph.kept, graph.edge_row).clamp(min=1)
     rank = _ranks(model, graph, base, paths, [0, *tops], room)
     return PaperBatch(
         (plain - rest).abs(), (kept - plain).abs(), 1 - total / edges, 1 - total / survivors, rank[:, 0], rank[:, 1:]
@@ -69,7 +69,7 @@ def _ranks(
     ranks = []
     for run in answers(model, graph, removals, room, logits_each=most * LOGITS_PER_NODE):
         query = torch.arange(run.first, run.last, device=graph.device) // len(tops)
-        embeddings = base if run.copies is None else base.followed_by(run.copies)
+        embeddings = base if run.copies is None else base.followed_by(run.copies.rows(slice(run.keys.numel())))
         ranks.append(_rank(model, graph, embeddings, query, run.keys))
     return torch.cat(ranks).view(graph.num_queries, len(tops)) if ranks else base.entity.new_empty(0, len(tops))
 
@@ -84,7 +84,7 @@ def _rank(model: LinkModel, graph: ComputationGraph, embeddings: Embeddings, que
     row = row.index_copy(0, original + shift[owner], behind)
     head, tail = (node[query] + shift for node in (graph.head, graph.tail))
     logits = model.score(embeddings, torch.stack([row[head][scenario], graph.queries[query, 1][scenario], row], dim=1))
-    return row_sum(logits >= logits[tail][scenario], begin).double()  # the tail counts itself: ranks begin at 1
+    return run_count(logits >= logits[tail][scenario], begin).double()  # the tail counts itself: ranks begin at 1
 
 
 def _parallel_edges(graph: ComputationGraph, edges: Tensor) -> tuple[Tensor, Tensor]:
