@@ -82,6 +82,15 @@ class Preparing(Protocol):
 
 def logits_by_weight(model: LinkModel, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
     """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,), to be asked often."""
-    if isinstance(model, Preparing):
+    if isinstance(model, Preparing) and _speaks_for_itself(model):
         return model.prepare_logits(graph, triples)
     return lambda edge_weight: model.score(model.encode(graph, edge_weight), triples)
+
+
+def _speaks_for_itself(model: Preparing) -> bool:
+    """A class that encodes or scores otherwise than the one it inherits `prepare_logits` from is not meant by it."""
+
+    def generation(name: str) -> int:
+        return next((i for i, kind in enumerate(type(model).__mro__) if name in vars(kind)), -1)
+
+    return generation("prepare_logits") <= min(generation("encode"), generation("score"))
