@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
+
 COMMUNITY = 1_500  # entities
 FACTS_PER_ENTITY = 20  # so that a community has about as many edges as a neighbourhood of the paper's
 BETWEEN = 0.001  # share of the facts that lead into another community
@@ -23,3 +25,17 @@ def generated_facts(count: int, num_relations: int, seed: int = 0) -> tuple[Tens
     return torch.stack(
         [key // num_entities // num_relations, key // num_entities % num_relations, key % num_entities], 1
     ), num_entities
+
+
+def generated_graph(count: int, num_relations: int, seed: int = 0) -> KnowledgeGraph:
+    """Draw a graph of about `count` training facts."""
+    facts, num_entities = generated_facts(count, num_relations, seed)
+    train = facts.numpy()
+    return KnowledgeGraph(
+        "generated",
+        Names("entity", tuple(map(str, range(num_entities)))),
+        Names("relation", tuple(map(str, range(num_relations)))),
+        train,
+        train[:0],
+        train[:0],
+    )

@@ -20,6 +20,7 @@ from powerlink.explanation import (
     Status,
 )
 from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.kernels.segments import run_count
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.paths.propose import Candidates
 from powerlink.verify.counterfactual import Standing
@@ -64,81 +65,116 @@ def unexplained(
 
 def narrate(graph: KnowledgeGraph, findings: Findings, standing: Standing, made_by: MadeBy | None) -> list[Explanation]:
     """Tell every query of a batch; `standing` is the model's word on the unchanged graph, (Q,)."""
-    counts = torch.bincount(findings.candidates.paths.query, minlength=findings.graph.num_queries).tolist()
-    return [_narrate_one(graph, findings, standing, q, considered, made_by) for q, considered in enumerate(counts)]
+    table = _tabulate(findings, standing)
+    return [_narrate_one(graph, table, q, findings.proposers, made_by) for q in range(findings.graph.num_queries)]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """All that is told of a batch, as plain lists by query: each is brought from the device once."""
+
+    query: list[list[int]]
+    size: list[list[int]]  # nodes, edges, kept edges
+    considered: list[int]
+    path_term: list[bool]
+    standing: list[Outcome]
+    without_top: dict[int, list[Outcome]]
+    without_all: list[Outcome]
+    only_these: list[Outcome]
+    paper: list[list[float]]  # F+, F−, sparsity, sparsity of the kept, rank, ranks without the top paths
+    chosen: list[list[int]]  # by query and place: position among the candidates, −1 where there are fewer
+    each: list[list[list[float]]]  # by query and place: score, cost, score and rank without
+    proposer: list[list[int]]
+    hops: list[list[list[list[int]]]]  # by query, place and hop: source, relation, target, whether visible; −1: none
+
+
+def _tabulate(findings: Findings, standing: Standing) -> _Table:
+    batch, verdict, paths = findings.graph, findings.verdict, findings.candidates.paths
+    everyone, chosen = batch.num_queries, findings.chosen
+    size = torch.stack([batch.node_row.diff(), batch.edge_row.diff(), run_count(batch.kept, batch.edge_row)], dim=1)
+    paper = verdict.paper
+    figures = (paper.fidelity_plus, paper.fidelity_minus, paper.sparsity, paper.sparsity_kept, paper.rank)
+
+    width = paths.edges.size(1)
+    edges = paths.edges.new_full((*chosen.shape, width), -1)
+    cost, proposer = chosen.new_zeros(chosen.shape, dtype=torch.float64), torch.zeros_like(chosen)
+    if paths.count:
+        place = chosen.clamp(min=0)
+        edges = torch.where((chosen >= 0).unsqueeze(2), paths.edges[place], -1)
+        cost, proposer = paths.cost[place], findings.candidates.proposer[place]
+    there, edge = edges >= 0, edges.clamp(min=0)
+    score = torch.ones_like(cost)
+    hops = edges.new_full((*edges.shape, 4), -1)
+    if batch.num_edges:
+        score = torch.where(there, findings.scores[edge].double(), 1.0).prod(2)
+        ends = (batch.entity[batch.source[edge]], batch.relation[edge], batch.entity[batch.target[edge]])
+        hops = torch.where(there.unsqueeze(3), torch.stack([*ends, verdict.visible.long()], dim=3), -1)
+    each = (score, cost, verdict.without_each.score, verdict.without_each.rank)
+    term = findings.path_term
+    return _Table(
+        query=batch.queries.tolist(),
+        size=size.tolist(),
+        considered=torch.bincount(paths.query, minlength=everyone).tolist(),
+        path_term=[True] * everyone if term is None else term.tolist(),
+        standing=_outcomes(standing),
+        without_top={m: _outcomes(top) for m, top in verdict.without_top.items()},
+        without_all=_outcomes(verdict.without_all),
+        only_these=_outcomes(verdict.only_these),
+        paper=torch.cat([torch.stack([f.double() for f in figures], 1), paper.rank_without_top.double()], 1).tolist(),
+        chosen=chosen.tolist(),
+        each=torch.stack([number.double() for number in each], dim=2).tolist(),
+        proposer=proposer.tolist(),
+        hops=hops.tolist(),
+    )
+
+
+def _outcomes(standing: Standing) -> list[Outcome]:
+    return [Outcome(*both) for both in zip(standing.score.tolist(), standing.rank.tolist(), strict=True)]
 
 
 def _narrate_one(
-    graph: KnowledgeGraph, findings: Findings, standing: Standing, q: int, considered: int, made_by: MadeBy | None
+    graph: KnowledgeGraph, table: _Table, q: int, proposers: Sequence[str], made_by: MadeBy | None
 ) -> Explanation:
-    verdict, batch = findings.verdict, findings.graph
-    chosen = [index for index in findings.chosen[q].tolist() if index >= 0]
-    paths = tuple(_path(graph, findings, q, place, index) for place, index in enumerate(chosen))
-    if chosen:
-        off = findings.path_term is not None and not bool(findings.path_term[q])
-        status = Status.EXPLAINED_WITHOUT_PATH_TERM if off else Status.EXPLAINED
+    places = [place for place, index in enumerate(table.chosen[q]) if index >= 0]
+    if places:
+        status = Status.EXPLAINED if table.path_term[q] else Status.EXPLAINED_WITHOUT_PATH_TERM
     else:
-        status = Status.NO_EFFECT if considered else Status.NO_PATH
-    first, last = batch.edge_row[q : q + 2].tolist()
+        status = Status.NO_EFFECT if table.considered[q] else Status.NO_PATH
+    plus, minus, sparsity, sparsity_kept, rank, *without_top = table.paper[q]
     return Explanation(
-        name_query(graph, batch.queries[q].tolist()),
+        name_query(graph, table.query[q]),
         status,
-        score=standing.score[q].item(),
-        rank=standing.rank[q].item(),
-        paths=paths,
-        without_all=_outcome(verdict.without_all, q) if chosen else None,
-        only_these=_outcome(verdict.only_these, q) if chosen else None,
-        without_top={m: _outcome(top, q) for m, top in verdict.without_top.items()} if chosen else {},
-        considered=considered,
-        paper=_paper(verdict, q),
-        size=GraphSize(
-            nodes=int(batch.node_row[q + 1] - batch.node_row[q]),
-            edges=last - first,
-            edges_kept=int(batch.kept[first:last].sum()),
+        score=table.standing[q].score,
+        rank=table.standing[q].rank,
+        paths=tuple(_path(graph, table, q, place, proposers) for place in places),
+        without_all=table.without_all[q] if places else None,
+        only_these=table.only_these[q] if places else None,
+        without_top={m: top[q] for m, top in table.without_top.items()} if places else {},
+        considered=table.considered[q],
+        paper=PaperMetrics(
+            plus,
+            minus,
+            sparsity,
+            sparsity_kept,
+            rank,
+            rank_without_top=dict(zip(table.without_top, without_top, strict=True)),
         ),
+        size=GraphSize(*table.size[q]),
         made_by=made_by,
     )
 
 
-def _path(graph: KnowledgeGraph, findings: Findings, q: int, place: int, index: int) -> ExplainedPath:
-    candidates, each = findings.candidates, findings.verdict.without_each
-    edges = [edge for edge in candidates.paths.edges[index].tolist() if edge >= 0]
-    seen = findings.verdict.visible[q, place].tolist()
-    facts = [_fact(graph, findings.graph, edge, seen[hop]) for hop, edge in enumerate(edges)]
-    if int(findings.graph.queries[q, 1]) >= graph.num_relations:
+def _path(graph: KnowledgeGraph, table: _Table, q: int, place: int, proposers: Sequence[str]) -> ExplainedPath:
+    facts = [_fact(graph, *hop) for hop in table.hops[q][place] if hop[0] >= 0]
+    if table.query[q][1] >= graph.num_relations:
         # asked through the inverse, the search ran from the fact's tail; people read from its head
         facts = [replace(fact, inverse=not fact.inverse) for fact in reversed(facts)]
-    return ExplainedPath(
-        facts=tuple(facts),
-        score=findings.scores[edges].double().prod().item(),
-        cost=candidates.paths.cost[index].item(),
-        score_without=each.score[q, place].item(),
-        rank_without=each.rank[q, place].item(),
-        proposed_by=findings.proposers[int(candidates.proposer[index])],
-    )
+    score, cost, score_without, rank_without = table.each[q][place]
+    return ExplainedPath(tuple(facts), score, cost, score_without, rank_without, proposers[table.proposer[q][place]])
 
 
-def _fact(graph: KnowledgeGraph, batch: ComputationGraph, edge: int, visible: bool) -> Fact:
-    source, target = int(batch.entity[batch.source[edge]]), int(batch.entity[batch.target[edge]])
-    relation = int(batch.relation[edge])
+def _fact(graph: KnowledgeGraph, source: int, relation: int, target: int, visible: int) -> Fact:
     inverse = relation >= graph.num_relations
     head, tail = (target, source) if inverse else (source, target)
-    return Fact(
-        graph.entities[head], graph.relations[relation % graph.num_relations], graph.entities[tail], inverse, visible
-    )
-
-
-def _outcome(standing: Standing, q: int) -> Outcome:
-    return Outcome(standing.score[q].item(), standing.rank[q].item())
-
-
-def _paper(verdict: Verdict, q: int) -> PaperMetrics:
-    paper = verdict.paper
-    return PaperMetrics(
-        fidelity_plus=paper.fidelity_plus[q].item(),
-        fidelity_minus=paper.fidelity_minus[q].item(),
-        sparsity=paper.sparsity[q].item(),
-        sparsity_kept=paper.sparsity_kept[q].item(),
-        rank=paper.rank[q].item(),
-        rank_without_top=dict(zip(verdict.without_top, paper.rank_without_top[q].tolist(), strict=True)),
-    )
+    named = graph.entities[head], graph.relations[relation % graph.num_relations], graph.entities[tail]
+    return Fact(*named, inverse, bool(visible))

@@ -22,7 +22,7 @@ from powerlink.models.subject import Subject, undisturbed
 from powerlink.narrate import Findings, narrate, unexplained
 from powerlink.paths.propose import Candidates, Cost, has_path, pool, propose
 from powerlink.stage_clock import StageClock
-from powerlink.verify.counterfactual import Standing
+from powerlink.verify.counterfactual import Room, Standing
 from powerlink.verify.selection import choose_by_proof, choose_in_order
 from powerlink.verify.verdict import judge, standing_of
 
@@ -74,8 +74,12 @@ def explain_batch(
     seed: int = 0,
     made_by: MadeBy | None = None,
     clock: StageClock | None = None,
+    room: Room | None = None,
 ) -> list[Explanation]:
-    """Explain a batch of queries (Q, 3) of head, relation, tail; a relation ≥ R asks through the inverse."""
+    """Explain a batch of queries (Q, 3) of head, relation, tail; a relation ≥ R asks through the inverse.
+
+    `room` is how much of the proof is computed at a time; by default, what suits the device.
+    """
     clock = clock or StageClock()
     explainer, settings = explainer or PowerLink(), settings or ExplainSettings()
     if isinstance(explainer, Fitted):
@@ -83,11 +87,11 @@ def explain_batch(
     queries = queries.to(subject.messages.device)
     with undisturbed(subject.model):
         with clock("rank the prediction"):
-            standing = standing_of(subject, queries)
+            standing = standing_of(subject, queries, room)
         told = _told_at_once(subject, queries, standing, made_by)
         open_queries = torch.tensor([i for i in range(len(queries)) if i not in told], device=queries.device)
         if open_queries.numel():
-            findings = _investigate(subject, queries[open_queries], explainer, settings, seed, clock)
+            findings = _investigate(subject, queries[open_queries], explainer, settings, seed, clock, room)
             here = Standing(standing.score[open_queries], standing.rank[open_queries])
             with clock("tell"):
                 stories = narrate(subject.graph, findings, here, made_by)
@@ -113,12 +117,14 @@ def find_paths(
     settings: ExplainSettings,
     seed: int,
     clock: StageClock | None = None,
+    room: Room | None = None,
 ) -> Found:
     """Score edges, search paths and choose among them; graph must be pruned and hold features."""
-    clock = clock or StageClock()
+    clock, room = clock or StageClock(), room or Room.of(graph.device)
     with clock("score edges"):
         scores = score_faithfully(explainer, model, graph, seed)
-    wish = {"count": settings.candidates, "min_length": settings.min_length, "max_length": settings.max_length}
+    lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
+    wish = {"count": settings.candidates, **lengths, "at_once": room.edges}
     with clock("search paths"):
         proposals = {explainer.name: propose(graph, scores.values, cost=settings.cost or explainer.cost, **wish)}
     if settings.select == "proof" and settings.also_consider == "gradient":
@@ -132,7 +138,7 @@ def find_paths(
 
     with clock("choose paths"):
         if settings.select == "proof":
-            chosen = choose_by_proof(model, graph, candidates.paths, settings.paths).index
+            chosen = choose_by_proof(model, graph, candidates.paths, settings.paths, room).index
         else:
             chosen = choose_in_order(graph, candidates.paths, settings.paths)
     edges = candidates.paths.edges
@@ -145,15 +151,21 @@ def find_paths(
 
 
 def _investigate(
-    subject: Subject, queries: Tensor, explainer: Explainer, settings: ExplainSettings, seed: int, clock: StageClock
+    subject: Subject,
+    queries: Tensor,
+    explainer: Explainer,
+    settings: ExplainSettings,
+    seed: int,
+    clock: StageClock,
+    room: Room | None,
 ) -> Findings:
     """Run stages 3 to 6 on queries that can be searched."""
     with clock("extract and prune"):
         graph = computation_graph(subject, queries, settings)
-    found = find_paths(subject.model, graph, explainer, settings, seed, clock)
+    found = find_paths(subject.model, graph, explainer, settings, seed, clock, room)
     scores = found.scores
     with clock("judge"):
-        verdict = judge(subject, graph, scores.values, found.shown, TOPS)
+        verdict = judge(subject, graph, scores.values, found.shown, TOPS, room)
     return Findings(graph, scores.values, scores.path_term, found.candidates, found.chosen, verdict, found.proposers)
 
 
@@ -178,16 +190,16 @@ def _told_at_once(
 ) -> dict[int, Explanation]:
     """Tell the queries for which no path can be looked for, by their place in the batch."""
     row, ends = subject.messages.row, queries[:, [0, 2]]
-    alone = (row[ends + 1] == row[ends]).any(1).tolist()
+    alone = (row[ends + 1] == row[ends]).any(1)
+    said = zip(queries.tolist(), alone.tolist(), standing.score.tolist(), standing.rank.tolist(), strict=True)
     told = {}
-    for i, (head, relation, tail) in enumerate(queries.tolist()):
-        score = standing.score[i].item()
-        outcome: Outcome | None = Outcome(score, standing.rank[i].item())
+    for i, ((head, relation, tail), is_alone, score, rank) in enumerate(said):
+        outcome: Outcome | None = Outcome(score, rank)
         if not math.isfinite(score):
             status, outcome = Status.NOT_FINITE, None
         elif head == tail:
             status = Status.HEAD_IS_TAIL
-        elif alone[i]:
+        elif is_alone:
             status = Status.ENTITY_WITHOUT_FACTS
         else:
             continue

@@ -106,7 +106,7 @@ class Faulty:
             "not finite": lambda: values.index_fill(0, torch.tensor([0]), torch.nan),
             "above one": lambda: 3 * values,
             "pruned": lambda: torch.full_like(values, 0.5),
-            "gradient": lambda: values * parameter.sum(),
+            "gradient": lambda: values.clone().requires_grad_() * 1.0,
             "batch": lambda: values / graph.num_queries,
             "order": lambda: values / (1 + graph.query_of_edge),
             "chance": lambda: values * torch.rand(()),

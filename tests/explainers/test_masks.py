@@ -9,7 +9,7 @@ import torch
 
 from builders import computation_graph, model_of, random_rows
 from powerlink.errors import SettingsError
-from powerlink.explainers.learned.learner import learn_mask
+from powerlink.explainers.learned.learner import Descent, learn_mask
 from powerlink.explainers.learned.masks import TripletScorer
 from powerlink.explainers.learned.terms import Prediction, Size
 
@@ -158,3 +158,18 @@ def test_learning_lowers_the_loss_and_works_where_gradients_are_off():
             for n in (0, 30)
         )
     assert after < before - 0.1
+
+
+def test_gradients_lie_as_their_parameters_do_whatever_made_them():
+    class Turned:
+        def __init__(self):
+            self.parameters = [torch.ones(2, 3, requires_grad=True), torch.ones(3, requires_grad=True)]
+
+        def logits(self):  # the first gradient comes transposed, the second with a stride of zero
+            return torch.cat([self.parameters[0].t().flatten() ** 2, self.parameters[1]])
+
+    mask = Turned()
+    Descent(mask.parameters, 0.1).step(mask, [(1.0, lambda logits: logits.sum().unsqueeze(0))])
+    for parameter in mask.parameters:
+        assert parameter.grad.stride() == parameter.stride()
+        torch.testing.assert_close(parameter.detach(), torch.full_like(parameter, 0.9))

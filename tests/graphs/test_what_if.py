@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
 from builders import computation_graph, edges_without, messages_of, model_of, random_rows
 from powerlink.graphs.what_if import Removals, changed_nodes, what_if
-from powerlink.verify.counterfactual import edges_of_facts, scores_without
+from powerlink.verify.counterfactual import Room, edges_of_facts, encode_world, scores_without
 
 N, R = 14, 3
 ENCODERS = ["rgcn", "wgcn", "compgcn"]
@@ -35,20 +37,25 @@ def removals_of(graph, chosen):
     return Removals.of(graph, len(chosen), scenario, edge)
 
 
+@pytest.mark.parametrize("by_difference", [True, False], ids=["by difference", "whole"])
 @pytest.mark.parametrize("both_directions", [True, False], ids=["facts", "directed edges"])
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_copies_are_encoded_as_if_the_edges_were_deleted_and_all_other_nodes_stay(encoder, layers, both_directions):
+def test_copies_are_encoded_as_if_the_edges_were_deleted_and_all_other_nodes_stay(
+    encoder, layers, both_directions, by_difference
+):
     model = model_for(encoder, layers)
+    inherited = 0
     for seed in range(4):
         graph = messages_of(random_rows(seed, N, R, 24), N, R)
         chosen = random_removals(graph, 6, seed, both_directions=both_directions)
         removals = removals_of(graph, chosen)
         changed = changed_nodes(graph, removals, layers)
-        assert torch.equal(changed, changed.unique())
-        world = what_if(graph, removals, changed, layers, focused=False)
+        assert torch.equal(changed.keys, changed.keys.unique())
+        world = what_if(graph, removals, changed, layers, focused=False, by_difference=by_difference)
         assert (world.target.diff() >= 0).all()
-        copies = model.encode(world).entity[: world.num_copies]
+        inherited += world.heirs.row.numel() if world.heirs else 0
+        copies = encode_world(model, world).entity[: world.num_copies]
         base = model.encode(graph).entity
         for scenario, removed in enumerate(chosen):
             truth = model.encode(edges_without(graph, removed)).entity
@@ -59,6 +66,35 @@ def test_copies_are_encoded_as_if_the_edges_were_deleted_and_all_other_nodes_sta
             torch.testing.assert_close(base[unchanged], truth[unchanged], rtol=0, atol=1e-10)
             if not removed:
                 assert not own.any()
+    assert (inherited > 0) == by_difference
+
+
+class Hidden:
+    """A model that does not say that it adds up messages: every copy gets all its edges."""
+
+    def __init__(self, model):
+        self.num_layers, self.encode, self.score = model.num_layers, model.encode, model.score
+
+
+def test_a_node_that_loses_all_its_facts_receives_exactly_nothing():
+    rows = [(0, 0, v) for v in range(1, 5)] + [(v, 1, 0) for v in range(1, 5)]
+    graph = messages_of(rows, N, R)
+    at_hub = (graph.target == 0).nonzero().squeeze(1)
+    removals = Removals.of(graph, 1, torch.zeros_like(at_hub), at_hub)
+    world = what_if(graph, removals, changed_nodes(graph, removals, 1), 1, focused=False, by_difference=True)
+    assert world.heirs is None  # what is left of its edges is less than what is gone
+    assert not (world.target == 0).any()
+
+
+def test_a_hub_that_loses_one_fact_is_told_by_one_edge():
+    graph = messages_of([(0, 0, v) for v in range(1, N)], N, R)
+    (lost,) = ((graph.target == 0) & (graph.source == 5)).nonzero()
+    removals = Removals.of(graph, 3, torch.tensor([2]), lost)
+    changed = changed_nodes(graph, removals, 1)
+    world = what_if(graph, removals, changed, 1, focused=False, by_difference=True)
+    assert (world.target < world.num_copies).sum() == 1
+    assert world.sign[0] == -1
+    assert world.entity[world.heirs.ancestor].tolist() == [0]
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
@@ -86,8 +122,8 @@ def test_focused_scores_equal_those_of_graphs_with_the_edges_deleted_or_masked(e
                     torch.testing.assert_close(masked, deleted, rtol=0, atol=1e-10)
                     expected.append(deleted.detach())
             removals = Removals.of(graph, len(query), torch.cat(owners), torch.cat(edges))
-            for budget in (1, 40, 10**6):
-                found = scores_without(model, graph, torch.tensor(query), removals, edge_budget=budget)
+            for budget, asked in itertools.product((1, 40, 10**6), (model, Hidden(model))):
+                found = scores_without(asked, graph, torch.tensor(query), removals, room=Room(edges=budget))
                 torch.testing.assert_close(found, torch.cat(expected), rtol=0, atol=1e-10)
 
 
@@ -114,7 +150,7 @@ def test_removing_nothing_anywhere_changes_no_node():
     none = torch.empty(0, dtype=torch.int64)
     removals = Removals.of(graph, 3, none, none)
     changed = changed_nodes(graph, removals, 2)
-    assert changed.numel() == 0
+    assert changed.keys.numel() == 0
     assert what_if(graph, removals, changed, 2, focused=False).num_nodes == 0
 
 

@@ -14,12 +14,14 @@ from powerlink.graphs.edges import TILE
 from powerlink.graphs.incidence import Incidence
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels import edge_mlp as edge_mlp_module
+from powerlink.kernels import grouped_linear as grouped_linear_module
 from powerlink.kernels.edge_mlp import EdgeRows, FusedMLP, _EdgeMLP
 from powerlink.kernels.gpu.l1_distance import distances, slopes
 from powerlink.kernels.gpu.one_to_all import loss_and_slope
 from powerlink.kernels.gpu.product_sum import product_dot, product_sum
+from powerlink.kernels.grouped_linear import FusedGroupedLinear, Groups, _GroupedLinear
 from powerlink.kernels.l1_distance import FusedDistance
-from powerlink.kernels.message_sum import FusedSum, message_sum_reference, related_sum
+from powerlink.kernels.message_sum import FusedSum, message_sum_reference, related_messages
 from powerlink.kernels.one_to_all import one_to_all_loss
 from powerlink.kernels.relation_blocks import TiledMessages, block_messages
 
@@ -28,6 +30,7 @@ ROWS, COLUMNS, FACTORS = 4, 5, 3
 ENTRIES = st.lists(
     st.tuples(st.integers(0, ROWS - 1), st.integers(0, COLUMNS - 1), st.integers(0, FACTORS - 1)), max_size=24
 )
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="the interpreter multiplies no bf16")
 few = settings(max_examples=15, deadline=None)
 
 
@@ -95,7 +98,7 @@ def test_a_graph_of_one_node_sums_to_what_it_tells_itself():
     incidence = graph.layer(0).related_nodes_to_targets_by_direction
     node, relations = drawn(1, 4), drawn(2, 4, seed=1)
     fast = FusedSum.apply(node, relations, graph.norm.double(), incidence)
-    torch.testing.assert_close(fast, related_sum(node, relations, graph.norm.double(), graph.layer(0)))
+    torch.testing.assert_close(fast, related_messages(node, relations, graph.layer(0)).summed(graph.norm.double()))
     torch.testing.assert_close(fast, 0.5 * node * relations)  # the loop and its inverse, each of norm 1/√(2·2)
 
 
@@ -196,7 +199,10 @@ def test_at_the_size_of_fb15k_237_float32_errs_by_less_than_a_thousandth():
 
 @pytest.mark.parametrize("sizes", [(7,), (70, 0, 9, 200), (0,)])
 @pytest.mark.parametrize("width", [3, 16])
-def test_the_fused_scorer_and_all_its_slopes_equal_the_plain_one(sizes, width, monkeypatch, poisoned_memory):
+@pytest.mark.parametrize(("precision", "error"), [("highest", 1e-4), pytest.param("medium", 0.03, marks=needs_cuda)])
+def test_the_fused_scorer_and_all_its_slopes_equal_the_plain_one(
+    sizes, width, precision, error, monkeypatch, poisoned_memory
+):
     # queries of very different sizes, runs that end within a tile, a query without edges, and nothing at all
     monkeypatch.setattr(edge_mlp_module, "RUN", 128)
     generator = torch.Generator().manual_seed(0)
@@ -204,9 +210,32 @@ def test_the_fused_scorer_and_all_its_slopes_equal_the_plain_one(sizes, width, m
     rows, queries = EdgeRows(*index, 5, 4, sizes), len(sizes)
     shapes = [(14, width), (queries, width, width), (queries, width), (queries, width, 1), (queries, 1)]
     tensors = [drawn(*shape, seed=i, dtype=torch.float32).requires_grad_() for i, shape in enumerate(shapes)]
-    fast, slow = FusedMLP.apply(rows, *tensors), _EdgeMLP.apply(rows, *tensors)
-    torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4)
-    given_back = drawn(sum(sizes), seed=9, dtype=torch.float32)
-    ours, theirs = (torch.autograd.grad(found, tensors, given_back) for found in (fast, slow))
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+    torch.set_float32_matmul_precision(precision)
+    try:
+        fast, slow = FusedMLP.apply(rows, *tensors), _EdgeMLP.apply(rows, *tensors)
+        given_back = drawn(sum(sizes), seed=9, dtype=torch.float32)
+        ours = torch.autograd.grad(fast, tensors, given_back)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    theirs = torch.autograd.grad(slow, tensors, given_back)
+    for one, other in zip((fast.detach(), *ours), (slow.detach(), *theirs), strict=True):
+        assert (one - other).norm() <= error * other.norm()
+
+
+@pytest.mark.parametrize("sizes", [(7,), (70, 0, 9, 200), (0, 0)])
+@pytest.mark.parametrize(("width", "out"), [(3, 5), (70, 33)])
+def test_the_fused_grouped_product_and_its_slopes_equal_the_plain_one(sizes, width, out, monkeypatch, poisoned_memory):
+    monkeypatch.setattr(grouped_linear_module, "RUN", 48)  # several runs a group, each ending within a tile
+    groups = Groups(torch.tensor([0, *sizes]).cumsum(0).to(DEVICE))
+    tensors = [
+        drawn(sum(sizes), width, dtype=torch.float32),
+        drawn(len(sizes), width, out, seed=1, dtype=torch.float32),
+    ]
+    rows, weight = (tensor.requires_grad_() for tensor in tensors)
+    exact = [tensor.detach().double().requires_grad_() for tensor in (rows, weight)]
+    fast, slow = FusedGroupedLinear.apply(rows, weight, groups), _GroupedLinear.apply(*exact, groups)
+    torch.testing.assert_close(fast.double(), slow, rtol=1e-4, atol=1e-4)
+    given_back = drawn(sum(sizes), out, seed=2, dtype=torch.float32)
+    ours = torch.autograd.grad(fast, (rows, weight), given_back)
+    for one, other in zip(ours, torch.autograd.grad(slow, exact, given_back.double()), strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)

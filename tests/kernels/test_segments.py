@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powerlink.kernels.segments import gather, segment_logsumexp, segment_sum
+from powerlink.kernels.segments import gather, run_count, segment_logsumexp, segment_sum
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.floats(-200, 200)), max_size=20)
 
@@ -61,3 +61,10 @@ def test_gather_is_indexing():
     rows = torch.arange(12.0).view(4, 3)
     index = torch.tensor([3, 0, 3])
     assert torch.equal(gather(rows, index), rows[index])
+
+
+@given(st.lists(st.lists(st.floats(-1, 1, width=32), max_size=6), max_size=6))
+def test_flags_are_counted_run_by_run(runs):
+    row = torch.tensor([0, *(len(run) for run in runs)]).cumsum(0)
+    values = torch.tensor([value for run in runs for value in run], dtype=torch.float32)
+    assert run_count(values > 0, row).tolist() == [sum(value > 0 for value in run) for run in runs]

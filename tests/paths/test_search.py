@@ -77,13 +77,18 @@ LENGTHS = st.tuples(st.integers(1, 5), st.integers(1, 5)).map(sorted)
 @pytest.mark.parametrize("costs", [INTEGERS, AWKWARD], ids=["ties", "rounding"])
 def test_the_best_paths_are_those_of_an_exhaustive_search(costs):
     @settings(max_examples=150)
-    @given(st.lists(block(costs), min_size=1, max_size=3), LENGTHS, st.integers(1, 8), st.sampled_from([None, 1, 2]))
-    def check(blocks, lengths, count, width):
+    @given(
+        st.lists(block(costs), min_size=1, max_size=3),
+        LENGTHS,
+        st.integers(1, 8),
+        st.sampled_from([None, 1, 2]),
+        st.sampled_from([1, 3, 10**6]),
+    )
+    def check(blocks, lengths, count, width, at_once):
         min_length, max_length = lengths
         edges, ends, num_nodes, _ = side_by_side(blocks)
-        found = best_paths(
-            search_graph(edges, ends, num_nodes), count=count, min_length=min_length, max_length=max_length, width=width
-        )
+        graph, how = search_graph(edges, ends, num_nodes), {"count": count, "width": width, "at_once": at_once}
+        found = best_paths(graph, min_length=min_length, max_length=max_length, **how)
         assert found.edges.size(1) == max_length
         for q, (head, tail) in enumerate(ends):
             assert told(found, q) == every_path(edges, head, tail, min_length, max_length)[:count]

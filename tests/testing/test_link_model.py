@@ -68,6 +68,10 @@ def test_a_model_without_parameters_is_found_right():
     assert check_link_model(RuleModel(planted.rules, graph.num_entities, graph.num_relations), graph) == []
 
 
+def test_a_model_that_encodes_otherwise_than_its_parent_is_not_asked_by_its_parents_preparation():
+    assert check_link_model(InheritsAnotherPreparation(), GRAPH) == []
+
+
 class IgnoresWeights(Right):
     def receive(self, graph, nodes, weight):
         return super().receive(graph, nodes, None)
@@ -161,6 +165,22 @@ class OtherTails(Right):
         return embeddings.entity[head] @ embeddings.entity.t()
 
 
+class OtherwisePrepared(Right):
+    def encode(self, graph, edge_weight=None):
+        return super().encode(graph, edge_weight)
+
+    def score(self, embeddings, triples):
+        return super().score(embeddings, triples)
+
+    def prepare_logits(self, graph, triples):
+        return lambda weight: self.score(self.encode(graph, weight.flip(0)), triples)
+
+
+class InheritsAnotherPreparation(OtherwisePrepared):
+    def encode(self, graph, edge_weight=None):
+        return super().encode(graph, edge_weight)
+
+
 class NoScore:
     num_layers = 0
 
@@ -182,6 +202,7 @@ class NotANumber(Right):
     ("model", "sentence"),
     [
         (IgnoresWeights, "ignores edge_weight"),
+        (OtherwisePrepared, "prepare_logits and score disagree"),
         (WeighsOneLayer, "weight zero is not the graph without that edge"),
         (BakedIn, "baked into the model"),
         (ByNode, "index parameters by graph.entity"),

@@ -16,9 +16,9 @@ from builders import (
     triple_tensor,
 )
 from powerlink.graphs.computation_graph import extract
-from powerlink.models.ranking import score_tails
+from powerlink.models.ranking import score_tails, score_tails_of
 from powerlink.models.subject import Subject
-from powerlink.verify.counterfactual import score_tails_of, standings_with_only, standings_without
+from powerlink.verify.counterfactual import Room, standings_with_only, standings_without
 from powerlink.verify.verdict import standing_of
 
 N, R = 14, 3
@@ -62,7 +62,7 @@ def test_standings_without_facts_equal_a_full_recomputation(name, layers):
     scenario, edge = torch.tensor(pairs).unbind(1)
     triples = triple_tensor([triple for triple, _ in cases])
     for budget in (1, 60, 10**6):
-        found = standings_without(subject, triples, scenario, edge, edge_budget=budget)
+        found = standings_without(subject, triples, scenario, edge, room=Room(edges=budget))
         for s, (triple, removed) in enumerate(cases):
             score, rank = naive_standing(subject, triple, removed)
             assert found.score[s].item() == pytest.approx(score, abs=1e-9)
@@ -127,3 +127,16 @@ def test_tails_of_one_encoding_are_scored_for_heads_of_another():
         table = subject.whole.followed_by(other)
         ask = torch.tensor([[N + int(head[i]), int(relation[i]), t] for t in range(N)])
         torch.testing.assert_close(found[i], subject.model.score(table, ask).detach())
+
+
+def test_a_model_without_a_way_of_its_own_scores_tails_beside_other_heads_all_the_same():
+    subject = subject_of("compgcn-distmult", 1)
+    model = subject.model
+
+    class Slow:
+        num_layers, encode, score = model.num_layers, model.encode, model.score
+
+    other = model.encode(edges_without(subject.messages, range(10))).detach()
+    head, relation = torch.tensor([3, 0, 3]), torch.tensor([1, 4, 0])
+    fast, slow = (score_tails_of(m, other, subject.whole, head, relation) for m in (model, Slow()))
+    torch.testing.assert_close(fast, slow)

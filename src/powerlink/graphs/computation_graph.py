@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import Edges, expand_rows, find_sorted
+from powerlink.graphs.edges import Edges, distinct, expand_ranges, expand_rows, find_among, find_sorted
 from powerlink.graphs.incidence import row_pointer
 from powerlink.graphs.message_graph import MessageGraph, inverse_relation
 
@@ -105,17 +105,21 @@ class KeptEdges(Edges):
 def extract(graph: MessageGraph, queries: Tensor, hops: int) -> ComputationGraph:
     """Cut out what each query (Q, 3) can see within `hops` of its head or tail, walking only those rows."""
     queries = queries.to(graph.device)
+    size = graph.num_nodes
     nodes, level = _neighbourhood(graph, queries, hops)
-    query_of_node, entity = nodes // graph.num_nodes, nodes % graph.num_nodes
+    query_of_node, entity = nodes // size, nodes % size
 
-    target, edge = expand_rows(graph.row, entity)
-    query = query_of_node[target]
-    source, inside = find_sorted(nodes, query * graph.num_nodes + graph.source[edge])
-    inside &= ~_is_target_fact(graph, queries[query], edge)
-    source, target, edge, query = source[inside], target[inside], edge[inside], query[inside]
+    begin, end = graph.row[entity], graph.row[entity + 1]
+    target, edge = expand_ranges(begin, end)
+    source, inside = find_among(nodes, (query_of_node * size)[target] + graph.source[edge], queries.size(0) * size)
+    # An edge of the message graph lies, in its target's row, where it lies there.
+    shift = (end - begin).cumsum(0) - end
+    asked, fact = target_edges(graph, queries)
+    inside[fact + shift[find_sorted(nodes, asked * size + graph.target[fact])[0]]] = False
+    left = inside.nonzero().squeeze(1)
+    place = inside.cumsum(0) - 1
+    source, target, edge = source[left], target[left], edge[left]
 
-    key = query * graph.num_edges + edge
-    reverse, _ = find_sorted(key, query * graph.num_edges + graph.reverse[edge])
     ids = torch.arange(queries.size(0), device=graph.device)
     return ComputationGraph(
         num_relations=graph.num_relations,
@@ -127,12 +131,12 @@ def extract(graph: MessageGraph, queries: Tensor, hops: int) -> ComputationGraph
         level=level,
         queries=queries,
         hops=hops,
-        head=torch.searchsorted(nodes, ids * graph.num_nodes + queries[:, 0]),
-        tail=torch.searchsorted(nodes, ids * graph.num_nodes + queries[:, 2]),
+        head=torch.searchsorted(nodes, ids * size + queries[:, 0]),
+        tail=torch.searchsorted(nodes, ids * size + queries[:, 2]),
         query_of_node=query_of_node,
-        query_of_edge=query,
+        query_of_edge=query_of_node[target],
         edge=edge,
-        reverse=reverse,
+        reverse=place[graph.reverse[edge] + shift[source]],
         kept=torch.ones_like(edge, dtype=torch.bool),
     )
 
@@ -159,7 +163,7 @@ def _neighbourhood(graph: MessageGraph, queries: Tensor, hops: int) -> tuple[Ten
     nodes, level = frontier, torch.zeros_like(frontier)
     for hop in range(1, hops + 1):
         owner, edge = expand_rows(graph.row, frontier % size)
-        reached = ((frontier // size)[owner] * size + graph.source[edge]).unique()
+        reached = distinct((frontier - frontier % size)[owner] + graph.source[edge], queries.size(0) * size)
         frontier = reached[~find_sorted(nodes, reached)[1]]
         nodes, order = torch.cat([nodes, frontier]).sort()
         level = torch.cat([level, torch.full_like(frontier, hop)])[order]

@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.incidence import Incidence, Lookup, row_pointer
+from powerlink.graphs.incidence import Heirs, Incidence, Lookup, row_pointer
 
 TILE = 64  # pairs of one relation that a GPU multiplies by its matrix at once
 
@@ -30,33 +30,35 @@ class EdgeSlice:
     (relation, source) pairs, than edges.
     """
 
-    index: Tensor | None  # (E,) place in the graph; None means all edges, in order
+    index: Tensor | None  # (E,) place in the graph; None means its first E edges, in order
     source: Tensor  # (E,)
-    target: Tensor  # (E,)
+    target: Tensor  # (E,) ascending
     relation: Tensor  # (E,)
     norm: Tensor  # (E,)
-    num_nodes: int
+    num_sources: int  # nodes the layer reads: the graph's first ones
+    num_targets: int  # nodes it computes: the first of those
     num_relations: int
+    heirs: Heirs | None = None
 
     @cached_property
     def _pairs(self) -> tuple[Tensor, Tensor]:
-        pairs, of_edge = (self.relation * self.num_nodes + self.source).unique(return_inverse=True)
+        pairs, of_edge = (self.relation * self.num_sources + self.source).unique(return_inverse=True)
         return pairs, of_edge
 
     @cached_property
     def pair_source(self) -> Tensor:
         """The source of each pair: (P,)."""
-        return self._pairs[0] % self.num_nodes
+        return self._pairs[0] % self.num_sources
 
     @cached_property
     def pair_relation(self) -> Tensor:
         """The relation of each pair, ascending: (P,)."""
-        return self._pairs[0] // self.num_nodes
+        return self._pairs[0] // self.num_sources
 
     @cached_property
     def pair_sources(self) -> Lookup:
         """The sources, to be read for each pair."""
-        return Lookup(self.pair_source, self.num_nodes)
+        return Lookup(self.pair_source, self.num_sources)
 
     @cached_property
     def pair_relations(self) -> Lookup:
@@ -84,42 +86,50 @@ class EdgeSlice:
         place = torch.arange(self.pair_source.numel(), device=shift.device) + shift
         relation = torch.repeat_interleave(present, tiles)
         source = place.new_zeros(relation.numel() * TILE).index_copy_(0, place, self.pair_source)
-        return Tiles(Lookup(source, self.num_nodes), Lookup(relation, 2 * self.num_relations), place)
+        return Tiles(Lookup(source, self.num_sources), Lookup(relation, 2 * self.num_relations), place)
 
     @cached_property
     def tiles_to_targets(self) -> Incidence:
         """Messages are pairs where the tiles put them."""
         places = self.tiles.place[self._pairs[1]]
-        return Incidence.of(self.target, places, self.num_nodes, self.tiles.sources.index.numel())
+        sizes = self.num_targets, self.tiles.sources.index.numel()
+        return Incidence.of(self.target, places, *sizes, heirs=self.heirs, ascending=True)
 
     @cached_property
     def nodes_to_targets(self) -> Incidence:
         """Messages are the source nodes themselves."""
-        return Incidence.of(self.target, self.source, self.num_nodes, self.num_nodes)
+        sizes = self.num_targets, self.num_sources
+        return Incidence.of(self.target, self.source, *sizes, heirs=self.heirs, ascending=True)
 
     @cached_property
     def pairs_to_targets(self) -> Incidence:
         """Messages are (relation, source) pairs."""
-        return Incidence.of(self.target, self._pairs[1], self.num_nodes, self._pairs[0].numel())
+        sizes = self.num_targets, self._pairs[0].numel()
+        return Incidence.of(self.target, self._pairs[1], *sizes, heirs=self.heirs, ascending=True)
 
     @cached_property
     def pairs_to_targets_by_direction(self) -> Incidence:
         """Messages are pairs; facts are added up in row 2·target and inverses in row 2·target + 1."""
         rows = self.target * 2 + (self.relation >= self.num_relations)
-        return Incidence.of(rows, self._pairs[1], 2 * self.num_nodes, self._pairs[0].numel())
+        sizes = 2 * self.num_targets, self._pairs[0].numel()
+        return Incidence.of(rows, self._pairs[1], *sizes, heirs=self._heirs_by_direction)
 
     @cached_property
     def related_nodes_to_targets_by_direction(self) -> Incidence:
         """Messages are nodes times relations; rows as in `pairs_to_targets_by_direction`."""
         rows = self.target * 2 + (self.relation >= self.num_relations)
-        size = self.num_nodes
-        return Incidence.of(rows, self.source, 2 * size, size, self.relation, 2 * self.num_relations)
+        sizes, factors = (2 * self.num_targets, self.num_sources), (self.relation, 2 * self.num_relations)
+        return Incidence.of(rows, self.source, *sizes, *factors, heirs=self._heirs_by_direction)
+
+    @property
+    def _heirs_by_direction(self) -> Heirs | None:
+        return None if self.heirs is None else self.heirs.in_pairs()
 
     def weights(self, edge_weight: Tensor | None) -> Tensor:
         """Cut a weight per edge of the graph down to these edges; without one, every edge weighs 1."""
         if edge_weight is None:
             return torch.ones_like(self.norm)
-        return edge_weight if self.index is None else edge_weight.index_select(0, self.index)
+        return edge_weight[: self.norm.numel()] if self.index is None else edge_weight.index_select(0, self.index)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -154,6 +164,16 @@ class Edges:
         """Where each target's edges begin: (num_nodes + 1,)."""
         return row_pointer(self.target, self.num_nodes)
 
+    @property
+    def heirs(self) -> Heirs | None:
+        """Nodes whose edges tell only how they differ from another node; here, none."""
+        return None
+
+    @cached_property
+    def pair_key(self) -> Tensor:
+        """target·N + source of each edge, ascending where edges are sorted by (target, source): (num_edges,)."""
+        return self.target * self.num_nodes + self.source
+
     def rows_of(self, table: Tensor) -> Tensor:
         """Return each node's row of a table by entity: (num_entities, d) → (num_nodes, d)."""
         return table.index_select(0, self.entity)
@@ -174,8 +194,10 @@ class Edges:
             columns = {"source": self.source, "target": self.target, "relation": self.relation, "norm": self.norm}
             self._slices[remaining] = EdgeSlice(
                 index=index,
-                num_nodes=self.num_nodes,
+                num_sources=self.num_nodes,
+                num_targets=self.num_nodes,
                 num_relations=self.num_relations,
+                heirs=self.heirs,
                 **(columns if index is None else {name: column[index] for name, column in columns.items()}),
             )
         return self._slices[remaining]
@@ -187,12 +209,15 @@ def expand_rows(row: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     >>> expand_rows(torch.tensor([0, 2, 2, 5]), torch.tensor([2, 0]))
     (tensor([0, 0, 0, 1, 1]), tensor([2, 3, 4, 0, 1]))
     """
-    start = row[index]
-    count = row[index + 1] - start
-    owner = torch.repeat_interleave(torch.arange(index.numel(), device=index.device), count)
-    first = count.cumsum(0) - count
-    position = torch.arange(owner.numel(), device=index.device) - first[owner] + start[owner]
-    return owner, position
+    return expand_ranges(row[index], row[index + 1])
+
+
+def expand_ranges(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
+    """Walk ranges start … stop − 1: return (which range each element came from, element)."""
+    count = stop - start
+    owner = torch.repeat_interleave(torch.arange(start.numel(), device=start.device), count)
+    shift = start - (count.cumsum(0) - count)
+    return owner, torch.arange(owner.numel(), device=start.device) + shift[owner]
 
 
 def find_sorted(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
@@ -201,3 +226,26 @@ def find_sorted(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
         return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
     position = torch.searchsorted(keys, wanted).clamp_(max=keys.numel() - 1)
     return position, keys[position] == wanted
+
+
+def find_among(keys: Tensor, wanted: Tensor, span: int) -> tuple[Tensor, Tensor]:
+    """Look many values of 0 … span−1 up as `find_sorted` does; positions of what is not there mean nothing.
+
+    A table of the span costs less than a search where there is more to look up than it has entries.
+    """
+    if span > wanted.numel():
+        return find_sorted(keys, wanted)
+    table = keys.new_full((span,), -1)
+    table[keys] = torch.arange(keys.numel(), device=keys.device)
+    position = table[wanted]
+    return position, position >= 0
+
+
+def distinct(values: Tensor, span: int) -> Tensor:
+    """Return the distinct values of 0 … span−1, ascending; by a table where that costs less than sorting."""
+    if span > values.numel():
+        found: Tensor = values.unique()
+        return found
+    met = torch.zeros(span, dtype=torch.bool, device=values.device)
+    met[values] = True
+    return met.nonzero().squeeze(1)

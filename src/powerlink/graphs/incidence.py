@@ -25,6 +25,31 @@ class Chunks:
 
 
 @dataclass(frozen=True, eq=False)
+class Heirs:
+    """Rows that are another row and a difference: their own entries hold the difference alone."""
+
+    row: Tensor  # (h,)
+    ancestor: Tensor  # (h,) a row that is no heir itself
+
+    def among(self, rows: int) -> Heirs:
+        """Return the heirs among the first rows; their ancestors must be there, too."""
+        here = (self.row < rows).nonzero().squeeze(1)
+        return Heirs(self.row[here], self.ancestor[here])
+
+    def in_pairs(self) -> Heirs:
+        """Return the same for a table with two rows, 2·i and 2·i + 1, in place of each row i."""
+        rows, ancestors = (
+            (2 * part.unsqueeze(1) + torch.tensor([0, 1], device=part.device)).flatten()
+            for part in (self.row, self.ancestor)
+        )
+        return Heirs(rows, ancestors)
+
+    def complete(self, sums: Tensor) -> Tensor:
+        """Add to each heir's sum its ancestor's: (rows, d) → (rows, d)."""
+        return sums.index_add(0, self.row, sums.index_select(0, self.ancestor))
+
+
+@dataclass(frozen=True, eq=False)
 class Incidence:
     """Edges as entries of a matrix: messages are columns, the places they are added up at are rows.
 
@@ -37,6 +62,7 @@ class Incidence:
     num_columns: int
     factor: Tensor | None = None  # (E,)
     num_factors: int = 0
+    heirs: Heirs | None = None  # rows to be completed once all are summed
 
     @property
     def num_rows(self) -> int:
@@ -51,11 +77,17 @@ class Incidence:
         num_columns: int,
         factors: Tensor | None = None,
         num_factors: int = 0,
+        *,
+        heirs: Heirs | None = None,
+        ascending: bool = False,
     ) -> Incidence:
-        """Sort edges, given by their row, column and perhaps factor (E,), by row."""
+        """Sort edges, given by their row, column and perhaps factor (E,), by row; `ascending`: they are sorted."""
+        if ascending:
+            everyone = torch.arange(rows.numel(), device=rows.device)
+            return cls(row_pointer(rows, num_rows), columns, everyone, num_columns, factors, num_factors, heirs)
         ordered, edge = rows.sort(stable=True)
         factor = None if factors is None else factors[edge]
-        return cls(row_pointer(ordered, num_rows), columns[edge], edge, num_columns, factor, num_factors)
+        return cls(row_pointer(ordered, num_rows), columns[edge], edge, num_columns, factor, num_factors, heirs)
 
     @cached_property
     def row_of_entry(self) -> Tensor:

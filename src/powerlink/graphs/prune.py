@@ -24,9 +24,11 @@ def prune(graph: ComputationGraph, *, hub_limit: int | None, core: int, max_leng
         kept &= ~(hub[graph.source] | hub[graph.target])
     kept = k_core(graph, kept, core, exempt)
 
-    everything = torch.ones_like(kept)
-    lost = connected(graph, everything, max_length) & ~connected(graph, kept, max_length)
-    return graph.pruned_to(kept | lost[graph.query_of_edge])
+    apart = ~connected(graph, kept, max_length)
+    if apart.any():
+        lost = apart & connected(graph, torch.ones_like(kept), max_length)
+        kept = kept | lost[graph.query_of_edge]
+    return graph.pruned_to(kept)
 
 
 def k_core(graph: ComputationGraph, kept: Tensor, core: int, exempt: Tensor) -> Tensor:
@@ -59,5 +61,7 @@ def connected(graph: ComputationGraph, kept: Tensor, max_length: int) -> Tensor:
     reached = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
     reached[graph.head] = True
     for _ in range(max_length):
+        if reached[graph.tail].all():
+            break
         reached = reached.index_put((target[reached[source]],), reached.new_ones(()))
     return reached[graph.tail]

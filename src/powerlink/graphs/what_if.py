@@ -4,18 +4,27 @@ A scenario is a set of removed edges. Instead of encoding the graph once per sce
 scenario changes gets a copy for it; a copy reads from the scenario's other copies where there are any and from the
 unchanged originals elsewhere. One `encode` of originals and copies together answers thousands of scenarios, and costs
 what the changed neighbourhoods cost. It is exact for every model in which a node reads only its incoming edges.
+
+Where a model adds up its messages, a copy may inherit its original's sum and have edges only for what differs from it:
+a hub that lost one fact is then told by one edge. The originals' sums are made once for all scenarios.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.graphs.edges import Edges, expand_rows, find_sorted
+from powerlink.graphs.edges import Edges, expand_ranges, expand_rows, find_sorted
+from powerlink.graphs.focus import EdgesByLevel, count_within
+from powerlink.graphs.incidence import Heirs, row_pointer
 from powerlink.graphs.message_graph import MessageGraph
+
+COPY_IN_EDGES = 8  # a copy's vectors take the memory of so many edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,27 +41,57 @@ class Removals:
 
     def slice(self, graph: Edges, first: int, last: int) -> Removals:
         """Return the scenarios first … last − 1, renumbered from zero."""
-        bounds = torch.tensor([first, last], device=self.keys.device) * graph.num_edges
-        start, stop = torch.searchsorted(self.keys, bounds).tolist()
-        return Removals(last - first, self.keys[start:stop] - bounds[0])
+        start, stop = _bounds_of(self.keys, first * graph.num_edges, last * graph.num_edges)
+        return Removals(last - first, self.keys[start:stop] - first * graph.num_edges)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WhatIf(Edges):
-    """The copies (nodes 0 … C−1, sorted by scenario, then original) and the originals they read from."""
+class WhatIf(EdgesByLevel):
+    """The copies (sorted by scenario, then original) and the originals they read from.
+
+    Where all copies are wanted, they are the nodes 0 … C−1, in their order.
+    """
 
     scenario: Tensor  # (C,)
     original: Tensor  # (C,) node of the graph the copies were made of
+    copy: Tensor  # (C,) node
+    inheriting: Heirs | None  # copies told by their difference from the original
+    sign: Tensor | None  # (num_edges,) the edges' weights; −1 takes a message back that the original has
 
     @property
     def num_copies(self) -> int:
         return self.scenario.numel()
 
+    @property
+    def heirs(self) -> Heirs | None:
+        return self.inheriting
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """The nodes each scenario changes, as sorted unique keys scenario·N + node."""
+
+    keys: Tensor  # (C,)
+    early: Tensor  # (C,) bool: changed before the last layer, so that other nodes read the change
+
+    def slice(self, graph: Edges, first: int, last: int) -> Changes:
+        """Return those of the scenarios first … last − 1, renumbered from zero."""
+        start, stop = _bounds_of(self.keys, first * graph.num_nodes, last * graph.num_nodes)
+        return Changes(self.keys[start:stop] - first * graph.num_nodes, self.early[start:stop])
+
+    def load(self, graph: Edges, num_scenarios: int, *, by_difference: bool) -> Tensor:
+        """Count about the edges of each scenario's copies, (S,); a copy's own vectors weigh as some edges do."""
+        node, counted = self.keys % graph.num_nodes, torch.ones_like(self.early)
+        if by_difference:  # a difference is at most the readers of what changed early, and what they read before
+            counted = self.early
+        degree = (graph.row[node + 1] - graph.row[node]) * counted * (2 if by_difference else 1) + COPY_IN_EDGES
+        return degree.new_zeros(num_scenarios).index_add(0, self.keys // graph.num_nodes, degree)
+
 
 def changed_nodes(
     graph: MessageGraph | ComputationGraph, removals: Removals, layers: int, *, wanted: Tensor | None = None
-) -> Tensor:
-    """Find the nodes each scenario changes, as sorted keys scenario·N + node.
+) -> Changes:
+    """Find the nodes each scenario changes.
 
     A removed edge changes its target in the first layer, its target's readers in the second, and so on. With `wanted`
     (S, w), nodes per scenario, only what those nodes can still notice is followed (by the graph's `level`), and they
@@ -63,8 +102,11 @@ def changed_nodes(
     changed: Tensor = (scenario * size + graph.target[edge]).unique()
     if wanted is not None:
         changed = changed[_level(graph)[changed % size] <= layers - 1]
-    frontier = changed
+    early, frontier = changed[:0], changed
     for layer in range(1, layers):
+        early = changed
+        if wanted is not None and layer == layers - 1:
+            break  # all that the last layer changes, as far as anyone notices, are the wanted nodes themselves
         owner, incoming = expand_rows(graph.row, frontier % size)
         reader = graph.source[incoming]  # the graph is symmetric: who sends to a node also reads from it
         keys = (frontier // size)[owner] * size + reader
@@ -76,62 +118,142 @@ def changed_nodes(
     if wanted is not None:
         ids = torch.arange(wanted.size(0), device=graph.device).unsqueeze(1)
         changed = torch.cat([changed, (ids * size + wanted).flatten()]).unique()
-    return changed
+    return Changes(changed, find_sorted(early, changed)[1])
 
 
 def what_if(
-    graph: MessageGraph | ComputationGraph, removals: Removals, changed: Tensor, layers: int, *, focused: bool
+    graph: MessageGraph | ComputationGraph,
+    removals: Removals,
+    changes: Changes,
+    layers: int,
+    *,
+    focused: bool,
+    by_difference: bool = False,
 ) -> WhatIf:
     """Build the copies of the changed nodes and the originals they read from.
 
-    `focused`: only the copies at level 0 (a query's head and tail) are wanted; else every copy is.
+    `focused`: only the copies at level 0 (a query's head and tail) are wanted; else every copy is. `by_difference`, for
+    models that add up messages: a copy inherits its original's sum, and has edges only for what differs, wherever that
+    is less than its own edges.
     """
-    size, num_copies = graph.num_nodes, changed.numel()
-    scenario, original = changed // size, changed % size
+    size, num_copies = graph.num_nodes, changes.keys.numel()
+    scenario, original = changes.keys // size, changes.keys % size
     level = _level(graph)[original] if focused else torch.zeros_like(original)
+    reader, passed, sent_by = _between_copies(graph, removals, changes, layers, level if focused else None)
+    gone, removed = _removed_at(graph, removals, changes)
 
-    # Originals are found level by level: what a node at level l reads is needed at level l + 1.
-    base = original.new_empty(0)  # sorted originals met so far
-    base_level = base
-    sources, targets, edges = [], [], []
+    degree = graph.row[original + 1] - graph.row[original]
+    differences = 2 * torch.bincount(reader, minlength=num_copies) + torch.bincount(gone, minlength=num_copies)
+    heir = (differences < degree) & by_difference
+    whole, heirs = (~heir).nonzero().squeeze(1), heir.nonzero().squeeze(1)
+
+    # Whole copies: all their edges, less what is removed, some read from another copy instead of the original.
+    owner, edge = expand_rows(graph.row, original[whole])
+    place = torch.zeros_like(degree)
+    place[whole] = degree[whole].cumsum(0) - degree[whole] - graph.row[original[whole]]
+    copied = torch.full_like(edge, -1)
+    here = ~heir[reader]
+    copied[(place[reader] + passed)[here]] = sent_by[here]
+    left = torch.ones_like(edge, dtype=torch.bool)
+    left[(place[gone] + removed)[~heir[gone]]] = False
+    # Heirs: a message that changed comes instead of the original's, and what is removed is taken back.
+    reader, passed, sent_by, gone, removed = (
+        *(part[~here] for part in (reader, passed, sent_by)),
+        *(part[heir[gone]] for part in (gone, removed)),
+    )
+    target = torch.cat([whole[owner[left]], reader, reader, gone])
+    edge = torch.cat([edge[left], passed, passed, removed])
+    copied = torch.cat([copied[left], sent_by, *(torch.full_like(part, -1) for part in (reader, gone))])
+    sign = torch.ones(edge.numel(), device=graph.device)
+    sign[edge.numel() - reader.numel() - gone.numel() :] = -1.0
+
+    # Which originals are read, and how far from a wanted copy: what a node at level l reads is needed at level l + 1.
+    sender = graph.source[edge]
+    base_level = torch.full((size,), layers + 1, device=graph.device)
+    for depth in reversed(range(layers if focused else 1)):
+        base_level[sender[level[target] == depth] if focused else sender] = depth + 1
+        base_level[original[heirs[level[heirs] == depth]]] = depth
     for depth in range(layers):
-        copies = (level == depth).nonzero().squeeze(1)
-        owner, edge = expand_rows(graph.row, original[copies])
-        owner = copies[owner]
-        gone = find_sorted(removals.keys, scenario[owner] * graph.num_edges + edge)[1]
-        owner, edge = owner[~gone], edge[~gone]
-        copy, is_copy = find_sorted(changed, scenario[owner] * size + graph.source[edge])
-        sources.append(torch.where(is_copy, copy, num_copies + graph.source[edge]))
-        targets.append(owner)
-        edges.append(edge)
+        read = graph.source[expand_rows(graph.row, (base_level == depth).nonzero().squeeze(1))[1]]
+        base_level[read[base_level[read] > depth]] = depth + 1
+    base = (base_level <= layers).nonzero().squeeze(1)
 
-        now = base[base_level == depth]
-        reader, read = expand_rows(graph.row, now)
-        sources.append(num_copies + graph.source[read])
-        targets.append(num_copies + now[reader])
-        edges.append(read)
+    # Nodes by level, copies before originals.
+    levels, order = torch.cat([level, base_level[base]]).sort(stable=True)
+    node = torch.empty_like(order)
+    node[order] = torch.arange(order.numel(), device=graph.device)
+    copy, node_of = node[:num_copies], torch.empty_like(base_level)
+    node_of[base] = node[num_copies:]
+    readers = base[order[order >= num_copies] - num_copies]
+    readers = readers[base_level[readers] < layers]
+    reader, read = expand_rows(graph.row, readers)
 
-        met = torch.cat([graph.source[edge[~is_copy]], graph.source[read]]).unique()
-        fresh = met[~find_sorted(base, met)[1]]
-        base, order = torch.cat([base, fresh]).sort()
-        base_level = torch.cat([base_level, torch.full_like(fresh, depth + 1)])[order]
+    # Edges by target: both kinds are sorted, and take turns level by level.
+    by_target = copy[target].argsort(stable=True)
+    ours = count_within(level[target[by_target]], layers)
+    theirs = count_within(base_level[readers][reader], layers)
 
-    source, target, edge = torch.cat(sources), torch.cat(targets), torch.cat(edges)
-    source = torch.where(source < num_copies, source, num_copies + torch.searchsorted(base, source - num_copies))
-    target = torch.where(target < num_copies, target, num_copies + torch.searchsorted(base, target - num_copies))
-    target, order = target.sort(stable=True)
-    edge = edge[order]
+    def together(of_copies: Tensor, of_originals: Tensor) -> Tensor:
+        pieces = zip(_pieces(of_copies[by_target], ours), _pieces(of_originals, theirs), strict=True)
+        return torch.cat([piece for pair in pieces for piece in pair])
+
+    source = together(torch.where(copied >= 0, copy[copied], node_of[sender]), node_of[graph.source[read]])
+    edge = together(edge, read)
     return WhatIf(
         num_relations=graph.num_relations,
-        entity=torch.cat([graph.entity[original], graph.entity[base]]),
-        source=source[order],
-        target=target,
+        entity=torch.cat([graph.entity[original], graph.entity[base]])[order],
+        source=source,
+        target=together(copy[target], node_of[readers][reader]),
         relation=graph.relation[edge],
         norm=graph.norm[edge],
-        level=torch.cat([level, base_level]),
+        level=levels,
+        nodes_within=count_within(levels, layers + 1),
+        edges_within=tuple(map(sum, zip(ours, theirs, strict=True))),
         scenario=scenario,
         original=original,
+        copy=copy,
+        inheriting=Heirs(copy[heirs], node_of[original[heirs]]) if heirs.numel() else None,
+        sign=together(sign, sign.new_ones(read.numel())) if heirs.numel() else None,
     )
+
+
+def _pieces(column: Tensor, ends: Sequence[int]) -> list[Tensor]:
+    """Cut a column where the ends say."""
+    return [column[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _between_copies(
+    graph: MessageGraph | ComputationGraph, removals: Removals, changes: Changes, layers: int, level: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Find where a copy reads another that changed before the last layer: (reader, edge, sender), removed edges not.
+
+    With the copies' `level` (C,), only readers near enough for it to be noticed.
+    """
+    size = graph.num_nodes
+    scenario, original = changes.keys // size, changes.keys % size
+    sender = changes.early.nonzero().squeeze(1)
+    if level is None:  # all readers of what changed early are copies: walk to them
+        which, incoming = expand_rows(graph.row, original[sender])
+        sender, edge = sender[which], graph.reverse[incoming]
+        reader = find_sorted(changes.keys, scenario[sender] * size + graph.source[incoming])[0]
+    else:  # readers are few: look for edges from each of the early copies
+        near = (level <= layers - 2).nonzero().squeeze(1)
+        which, place = expand_rows(row_pointer(scenario[near], removals.num_scenarios), scenario[sender])
+        sender, reader = sender[which], near[place]
+        pair = original[reader] * size + original[sender]
+        bounds = (torch.searchsorted(graph.pair_key, pair, right=right) for right in (False, True))
+        which, edge = expand_ranges(*bounds)
+        sender, reader = sender[which], reader[which]
+    there = ~find_sorted(removals.keys, scenario[sender] * graph.num_edges + edge)[1]
+    return reader[there], edge[there], sender[there]
+
+
+def _removed_at(graph: MessageGraph | ComputationGraph, removals: Removals, changes: Changes) -> tuple[Tensor, Tensor]:
+    """Find the removed edges that lead to copies: (copy, edge)."""
+    edges = max(graph.num_edges, 1)
+    edge = removals.keys % edges
+    copy, there = find_sorted(changes.keys, removals.keys // edges * graph.num_nodes + graph.target[edge])
+    return copy[there], edge[there]
 
 
 def nothing_but(graph: ComputationGraph, scenario: Tensor, edge: Tensor, wanted: Tensor) -> tuple[Edges, Tensor]:
@@ -158,6 +280,12 @@ def nothing_but(graph: ComputationGraph, scenario: Tensor, edge: Tensor, wanted:
         norm=graph.norm[edge],
     )
     return world, torch.searchsorted(nodes, keys)
+
+
+def _bounds_of(keys: Tensor, low: int, high: int) -> tuple[int, int]:
+    """Return where the sorted keys in [low, high) begin and end."""
+    start, stop = torch.searchsorted(keys, torch.tensor([low, high], device=keys.device)).tolist()
+    return start, stop
 
 
 def _level(graph: Edges) -> Tensor:

@@ -1,8 +1,8 @@
 """The triplet scorer's hot loop: three gathered rows per edge through a small MLP of the edge's query.
 
-It runs over a few thousand edges at a time and computes them again in the backward pass, so that nothing of the size
-edges × width is ever kept: what it remembers is one number per edge. On a CPU, fresh memory costs more than arithmetic
-does: what a piece computes goes into the memory of the piece before it. On a GPU one fused kernel does it all.
+On a CPU it runs over a few thousand edges at a time and keeps the second hidden layer for the way back, in memory that
+every step uses again: fresh memory costs more than arithmetic does. On a GPU one fused kernel does it all and remembers
+one number per edge.
 """
 
 from __future__ import annotations
@@ -14,26 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from powerlink.graphs.incidence import Incidence, Lookup, row_pointer
+from powerlink.graphs.incidence import Incidence, row_pointer
 from powerlink.kernels.fused import can_fuse
+from powerlink.kernels.grouped_linear import Runs
 
 CHUNK = 4_096  # edges whose hidden layers a core's cache holds
 BLOCK = 16_384  # edges whose slopes are added up at once
 RUN = 1_024  # edges that one GPU program walks
-
-
-@dataclass(frozen=True, eq=False)
-class _Runs:
-    """Edges in runs of one query each, however different the queries' sizes."""
-
-    start: Tensor  # (runs,)
-    end: Tensor  # (runs,)
-    query: Tensor  # (runs,)
-    by_query: Incidence  # the runs of each query
-
-    @property
-    def bounds(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self.start, self.end, self.query
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,28 +47,23 @@ class _Block:
 class EdgeRows:
     """Which rows each edge gathers. Edges lie query by query, `sizes` of them each."""
 
-    source: Tensor  # (E,) row of `as_head`
-    target: Tensor  # (E,) row of `as_tail`
+    source: Tensor  # (E,) node
+    target: Tensor  # (E,) node
     slot: Tensor  # (E,) row of `by_relation`
-    num_nodes: int  # rows of `as_head`, and of `as_tail`
+    num_nodes: int  # rows of `by_node`
     num_slots: int  # rows of `by_relation`
     sizes: tuple[int, ...]
 
     @cached_property
     def rows(self) -> Tensor:
-        """The rows of the table [as_head; as_tail; by_relation] that each edge reads: (3, E) int32."""
-        return torch.stack([self.source, self.target + self.num_nodes, self.slot + 2 * self.num_nodes]).int()
+        """The rows that each edge reads of the table, where nodes have two rows and slots follow: (3, E) int32."""
+        return torch.stack([2 * self.source, 2 * self.target + 1, 2 * self.num_nodes + self.slot]).int()
 
     @cached_property
-    def runs(self) -> _Runs:
+    def runs(self) -> Runs:
         """The edges in runs for the fused kernel."""
-        sizes = torch.tensor(self.sizes, device=self.source.device, dtype=torch.long)
-        count, end = (sizes + RUN - 1) // RUN, sizes.cumsum(0)
-        query = torch.repeat_interleave(torch.arange(sizes.numel(), device=sizes.device), count)
-        which = torch.arange(query.numel(), device=sizes.device) - (count.cumsum(0) - count)[query]
-        start = (end - sizes)[query] + which * RUN
-        stop = torch.minimum(start + RUN, end[query])
-        return _Runs(start, stop, query, Lookup(query, sizes.numel()).readers)
+        sizes = torch.tensor((0, *self.sizes), device=self.source.device, dtype=torch.long)
+        return Runs.of(sizes.cumsum(0), RUN)
 
     @cached_property
     def readers(self) -> Incidence:
@@ -92,7 +74,7 @@ class EdgeRows:
 
     @cached_property
     def blocks(self) -> list[_Block]:
-        """The edges in blocks of one query each, over the table [as_head; as_tail; by_relation]."""
+        """The edges in blocks of one query each."""
         rows = self.rows.t()  # (E, 3)
         blocks, begin = [], 0
         for query, size in enumerate(self.sizes):
@@ -103,17 +85,14 @@ class EdgeRows:
         return blocks
 
     @cached_property
-    def _scratch(self) -> dict[torch.dtype, tuple[Tensor, Tensor, Tensor]]:
-        return {}
+    def longest(self) -> int:
+        """The most edges of a query."""
+        return max(self.sizes, default=0)
 
-    def scratch(self, table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return memory for two chunks and a block, the same at every call."""
-        if table.dtype not in self._scratch:
-            width, widest = table.size(1), min(BLOCK, max(self.sizes, default=0))
-            sizes = (min(CHUNK, widest), min(CHUNK, widest), widest)
-            one, other, block = (table.new_empty(size, width) for size in sizes)
-            self._scratch[table.dtype] = one, other, block
-        return self._scratch[table.dtype]
+    @cached_property
+    def memory(self) -> Memory:
+        """Memory that every step uses again."""
+        return Memory()
 
     @cached_property
     def three_by_three(self) -> Tensor:
@@ -138,61 +117,89 @@ def _sum_rows(table: Tensor, index: Tensor, first: Tensor) -> Tensor:
     return summed
 
 
-class _Layers:
-    """Both hidden layers of a chunk of edges."""
+class Memory:
+    """Tensors that are lent and given back: on a CPU, fresh pages cost more than what is computed in them."""
 
-    def __init__(self, rows: EdgeRows, table: Tensor, second: Tensor, second_bias: Tensor) -> None:
-        self._rows, self._table, self._second, self._bias = rows, table, second, second_bias
-        self._deeper = rows.scratch(table)[0]
+    def __init__(self) -> None:
+        self._free: dict[tuple[object, ...], list[Tensor]] = {}
 
-    def __call__(self, query: int, chunk: _Chunk) -> tuple[Tensor, Tensor]:
-        count = chunk.edges.stop - chunk.edges.start
-        hidden = _sum_rows(self._table, chunk.index, self._rows.three_by_three[: count + 1]).relu_()
-        deeper = self._deeper[:count]
-        torch.addmm(self._bias[query], hidden, self._second[query], out=deeper)
-        return hidden, deeper.relu_()
+    def lend(self, like: Tensor, rows: int) -> Loan:
+        """Lend an uninitialised tensor of some rows as wide as another."""
+        free = self._free.setdefault((like.dtype, like.device, rows, like.size(1)), [])
+        return Loan(free.pop() if free else like.new_empty(rows, like.size(1)), free)
+
+
+class Loan:
+    """A tensor that goes back to its memory when nobody holds the loan any more."""
+
+    def __init__(self, tensor: Tensor, free: list[Tensor]) -> None:
+        self.tensor, self._free = tensor, free
+
+    def __del__(self) -> None:
+        self._free.append(self.tensor)
+
+
+def _hidden(rows: EdgeRows, table: Tensor, chunk: _Chunk) -> Tensor:
+    """Return the first hidden layer of a chunk of edges: (e, H)."""
+    first = rows.three_by_three[: chunk.edges.stop - chunk.edges.start + 1]
+    return _sum_rows(table, chunk.index, first).relu_()
 
 
 class _EdgeMLP(torch.autograd.Function):
+    """The second hidden layer is kept for the way back: it costs a product to compute, the first only additions."""
+
     @staticmethod
     def forward(ctx: Any, rows: EdgeRows, *tensors: Tensor) -> Tensor:
         table, second, second_bias, last, last_bias = tensors
         ctx.save_for_backward(*tensors)
-        ctx.rows = rows
+        ctx.rows, ctx.deeper = rows, rows.memory.lend(table, rows.source.numel())
         out = table.new_empty(rows.source.numel())
-        layers = _Layers(rows, table, second, second_bias)
         for block in rows.blocks:
-            bias, weight = last_bias[block.query], last[block.query, :, 0]
+            query = block.query
             for chunk in block.chunks:
-                deeper = layers(block.query, chunk)[1]
-                torch.addmv(bias.expand(deeper.size(0)), deeper, weight, out=out[chunk.edges])
+                deeper = ctx.deeper.tensor[chunk.edges]
+                torch.addmm(second_bias[query], _hidden(rows, table, chunk), second[query], out=deeper).relu_()
+                torch.mv(deeper, last[query, :, 0], out=out[chunk.edges])
+            out[block.edges] += last_bias[query]
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """With D = [second layer > 0], everything follows from Σ gradᵉ·hiddenᵉ⊗Dᵉ and Σ gradᵉ·Dᵉ, row by row of D."""
         rows: EdgeRows = ctx.rows
         table, second, second_bias, last, _ = ctx.saved_tensors
-        d_table, d_second, d_second_bias, d_last, d_last_bias = result = [
-            torch.zeros_like(t) for t in ctx.saved_tensors
-        ]
-        layers = _Layers(rows, table, second, second_bias)
-        _, scratch, slopes = rows.scratch(table)  # slopes of the second layer, for a chunk; of the first, for a block
+        d_table = torch.zeros_like(table)
+        products, sums = torch.zeros_like(second), torch.zeros_like(second_bias)
+        d_last_bias = torch.zeros_like(ctx.saved_tensors[4])
+        backwards = (second * last.transpose(1, 2)).transpose(1, 2)  # (Q, H, H)
+        loans = [rows.memory.lend(table, min(size, rows.longest)) for size in (CHUNK, BLOCK)]
+        passed, slopes = (loan.tensor for loan in loans)
         for block in rows.blocks:
             query, begin = block.query, block.edges.start
             for chunk in block.chunks:
                 grad = grads[0][chunk.edges]
-                hidden, deeper = layers(query, chunk)
-                d_last[query, :, 0].addmv_(deeper.t(), grad)
-                d_last_bias[query] += grad.sum()
-                back = torch.mul(grad.unsqueeze(1), last[query, :, 0], out=scratch[: grad.numel()])
-                _where_positive(back, deeper)
-                d_second[query].addmm_(hidden.t(), back)
-                d_second_bias[query] += back.sum(0)
+                hidden, deeper = _hidden(rows, table, chunk), ctx.deeper.tensor[chunk.edges]
+                back = passed[: grad.numel()]
+                _where_positive(grad.unsqueeze(1).expand_as(deeper), deeper, out=back)
+                products[query].addmm_(hidden.t(), back)
+                sums[query] += back.sum(0)
                 front = slopes[chunk.edges.start - begin : chunk.edges.stop - begin]
-                torch.mm(back, second[query].t(), out=front)
-                _where_positive(front, hidden)
+                torch.mm(back, backwards[query], out=front)
+                _where_positive(front, hidden, out=front)
+            d_last_bias[query] += grads[0][block.edges].sum()
             d_table.index_add_(0, block.row, _sum_rows(slopes, block.reader, block.first))
-        return None, *result
+        return None, d_table, *_parameter_slopes(products, sums, second, second_bias, last), d_last_bias
+
+
+def _parameter_slopes(
+    products: Tensor, sums: Tensor, second: Tensor, second_bias: Tensor, last: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the slopes of second, second_bias and last from Σ grad·hidden⊗D (Q, H, H) and Σ grad·D (Q, H).
+
+    Behind the ReLU the second layer is D·(hidden·W₂ + b₂), so that its own sum with grad needs no look at any edge.
+    """
+    d_last = ((products * second).sum(1) + sums * second_bias).unsqueeze(2)
+    return products * last.transpose(1, 2), sums * last.squeeze(2), d_last
 
 
 class FusedMLP(torch.autograd.Function):
@@ -216,9 +223,11 @@ class FusedMLP(torch.autograd.Function):
         table, *parameters = ctx.saved_tensors
         slopes, shares = slopes_of_runs(table, rows.rows, rows.runs.bounds, parameters, grads[0])
         d_table = product_sum(slopes, None, None, rows.readers)
-        totals = product_sum(shares, None, None, rows.runs.by_query)  # (Q, H·H + 2H + 1)
-        split = totals.split([part[0].numel() for part in parameters], dim=1)
-        return None, d_table, *(total.reshape(part.shape) for total, part in zip(split, parameters, strict=True))
+        second, second_bias, last, _ = parameters
+        totals = product_sum(shares, None, None, rows.runs.by_group)  # (Q, H·H + H + 1)
+        products, sums, d_last_bias = totals.split([second[0].numel(), second_bias.size(1), 1], dim=1)
+        slopes_of = _parameter_slopes(products.reshape(second.shape), sums, second, second_bias, last)
+        return None, d_table, *slopes_of, d_last_bias
 
 
 def _can_fuse(table: Tensor) -> bool:
@@ -229,15 +238,14 @@ def _can_fuse(table: Tensor) -> bool:
     return table.size(1) <= WIDEST
 
 
-def _where_positive(slopes: Tensor, values: Tensor) -> None:
-    """Set slopes to zero, in place, where the values behind a ReLU are zero."""
-    torch.ops.aten.threshold_backward.grad_input(slopes, values, 0, grad_input=slopes)
+def _where_positive(slopes: Tensor, values: Tensor, out: Tensor) -> None:
+    """Write the slopes, and zeros where the values behind a ReLU are zero."""
+    torch.ops.aten.threshold_backward.grad_input(slopes, values, 0, grad_input=out)
 
 
 def edge_mlp(
     rows: EdgeRows,
-    as_head: Tensor,
-    as_tail: Tensor,
+    by_node: Tensor,
     by_relation: Tensor,
     *,
     second: Tensor,
@@ -245,12 +253,13 @@ def edge_mlp(
     last: Tensor,
     last_bias: Tensor,
 ) -> Tensor:
-    """Return relu(relu(as_head[source] + as_tail[target] + by_relation[slot])·W₂ + b₂)·w₃ + b₃ of every edge: (E,).
+    """Return relu(relu(row)·W₂ + b₂)·w₃ + b₃ of every edge: (E,).
 
-    as_head, as_tail (n, H) and by_relation (s, H) are first-layer projections; second (Q, H, H), second_bias (Q, H),
-    last (Q, H, 1) and last_bias (Q, 1) are each query's own.
+    row = by_node[source, 0] + by_node[target, 1] + by_relation[slot]:
+    by_node (n, 2, H), a node as a source and as a target, and by_relation (s, H) are first-layer projections; second
+    (Q, H, H), second_bias (Q, H), last (Q, H, 1) and last_bias (Q, 1) are each query's own.
     """
-    table = torch.cat([as_head, as_tail, by_relation])
+    table = torch.cat([by_node.flatten(0, 1), by_relation])
     function = FusedMLP if _can_fuse(table) else _EdgeMLP
     result: Tensor = function.apply(rows, table, second, second_bias, last, last_bias)  # type: ignore[no-untyped-call]
     return result

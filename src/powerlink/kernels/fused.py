@@ -22,3 +22,11 @@ def can_fuse(tensor: Tensor) -> bool:
 def product_precision() -> str:
     """Say how fused float32 products are taken: in TF32 only where torch's own may be, too."""
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+
+
+def scorer_precision() -> str:
+    """Say how the scorer's products are taken: as torch's own float32 products may be (highest, high or medium).
+
+    Three products of TF32 are as exact as float32 for ReLUs to come, on matrix units.
+    """
+    return {"highest": "tf32x3", "high": "tf32", "medium": "bf16"}[torch.get_float32_matmul_precision()]

@@ -9,6 +9,7 @@ neither does a tensor of edges × width ever exist.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,9 +25,29 @@ with warnings.catch_warnings():
     torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), check_invariants=False)
 
 
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """What edges carry before they are weighted: rows, perhaps times rows of another table, and where to."""
+
+    rows: Tensor  # (columns, d)
+    factors: Tensor | None  # (factors, d)
+    incidence: Incidence
+
+    def summed(self, weight: Tensor) -> Tensor:
+        """Return Σ weight·message at every row of the incidence: weight (E,) → (rows, d)."""
+        if self.factors is None:
+            return message_sum(self.rows, weight, self.incidence)
+        sums = _apply(FusedSum, self.rows, self.factors, weight.to(self.rows.dtype), self.incidence)
+        return sums if self.incidence.heirs is None else self.incidence.heirs.complete(sums)
+
+
 def message_sum(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
     """Return Σ weight·message at every row: messages (columns, d), weight (E,) → (rows, d)."""
-    weight = weight.to(messages.dtype)  # norms are float32, a model may be float64
+    sums = _own_sums(messages, weight.to(messages.dtype), incidence)  # norms are float32, a model may be float64
+    return sums if incidence.heirs is None else incidence.heirs.complete(sums)
+
+
+def _own_sums(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
     if not incidence.edge.numel():
         return message_sum_reference(messages, weight, incidence)
     if can_fuse(messages):
@@ -36,16 +57,15 @@ def message_sum(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tenso
     return _apply(_SparseSum, messages, weight, incidence)
 
 
-def related_sum(nodes: Tensor, relations: Tensor, weight: Tensor, edges: EdgeSlice) -> Tensor:
-    """Return Σ weight·node·relation at every node, facts in row 2·target and inverses in 2·target + 1.
+def related_messages(nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Messages:
+    """Return node·relation of every edge: nodes (n, d), relations (2R, d).
 
-    nodes (n, d), relations (2R, d), weight (E,) → (2n, d).
+    They are summed at every node, facts in row 2·target and inverses in 2·target + 1.
     """
     if can_fuse(nodes) and edges.source.numel():
-        incidence = edges.related_nodes_to_targets_by_direction
-        return _apply(FusedSum, nodes, relations, weight.to(nodes.dtype), incidence)
+        return Messages(nodes, relations, edges.related_nodes_to_targets_by_direction)
     messages = read_rows(nodes, edges.pair_sources) * read_rows(relations, edges.pair_relations)
-    return message_sum(messages, weight, edges.pairs_to_targets_by_direction)
+    return Messages(messages, None, edges.pairs_to_targets_by_direction)
 
 
 def read_rows(table: Tensor, lookup: Lookup) -> Tensor:
@@ -108,10 +128,17 @@ class _SparseSum(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_messages = _matrix(incidence.transposed, weight) @ grad
         if ctx.needs_input_grad[1]:
-            pattern = _matrix(incidence, torch.zeros_like(weight))
-            sampled = torch.sparse.sampled_addmm(pattern, grad, messages.t(), beta=0.0).values()
-            grad_weight = torch.empty_like(weight).index_copy_(0, incidence.edge, sampled)
+            grad_weight = torch.empty_like(weight).index_copy_(0, incidence.edge, _sampled(incidence, grad, messages))
         return grad_messages, grad_weight, None
+
+
+def _sampled(incidence: Incidence, rows: Tensor, columns: Tensor) -> Tensor:
+    """Return Σ_d row·column of every entry: (E,)."""
+    if incidence.edge.numel() > incidence.num_rows * incidence.num_columns:  # parallel edges: more entries than places
+        return (rows.index_select(0, incidence.row_of_entry) * columns.index_select(0, incidence.column)).sum(1)
+    pattern = _matrix(incidence, rows.new_zeros(incidence.edge.numel()))
+    sampled: Tensor = torch.sparse.sampled_addmm(pattern, rows, columns.t(), beta=0.0).values()
+    return sampled
 
 
 class _ReadRows(torch.autograd.Function):

@@ -9,19 +9,19 @@ from torch import Tensor
 
 from powerlink.graphs.edges import EdgeSlice, Tiles
 from powerlink.kernels.fused import can_fuse
-from powerlink.kernels.message_sum import message_sum, read_rows
+from powerlink.kernels.message_sum import Messages, read_rows
 
 
-def block_sum(nodes: Tensor, blocks: Tensor, weight: Tensor, edges: EdgeSlice) -> Tensor:
-    """Return Σ weight·(source · its relation's matrix) at every target.
+def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Messages:
+    """Return source · its relation's matrix of every edge, to be summed at the targets.
 
-    nodes (n, B·i), blocks (2R, B, i, o), weight (E,); returns (n, B·o). A message depends on relation and source alone,
-    so each such pair is multiplied once.
+    nodes (n, B·i), blocks (2R, B, i, o); messages of width B·o. A message depends on relation and source alone, so each
+    such pair is multiplied once.
     """
     if can_fuse(nodes) and nodes.dtype == torch.float32:
         messages: Tensor = TiledMessages.apply(nodes, blocks, edges.tiles)  # type: ignore[no-untyped-call]
-        return message_sum(messages, weight, edges.tiles_to_targets)
-    return message_sum(block_messages(nodes, blocks, edges), weight, edges.pairs_to_targets)
+        return Messages(messages, None, edges.tiles_to_targets)
+    return Messages(block_messages(nodes, blocks, edges), None, edges.pairs_to_targets)
 
 
 def block_messages(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Tensor:

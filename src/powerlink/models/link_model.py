@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from powerlink.errors import SettingsError
 from powerlink.graphs.edges import Edges
+from powerlink.graphs.focus import focus
 from powerlink.models.decoders import ConvE, DistMult, TransE
 from powerlink.models.encoders import RGCN, WGCN, CompGCN
 from powerlink.models.encoders.compgcn import Composition
+from powerlink.models.encoders.layered import Prepared
 from powerlink.models.protocol import Embeddings
 
 EncoderName = Literal["rgcn", "wgcn", "compgcn"]
@@ -61,8 +64,20 @@ class ModelSettings:
             raise SettingsError(f"RGCN's widths {self.widths} must divide by its number of blocks, {self.blocks}")
 
 
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Triples as the different pairs of head and relation they ask about."""
+
+    head: Tensor  # (p,)
+    relation: Tensor  # (p,)
+    of_triple: Tensor  # (n,)
+    tail: Tensor  # (n,)
+
+
 class EncoderDecoder(nn.Module):
     """A trainable LinkModel: an encoder's vectors, read by a decoder."""
+
+    adds_messages: ClassVar[bool] = True  # every encoder here ends its messages in one weighted sum per node
 
     def __init__(self, settings: ModelSettings, num_entities: int, num_relations: int) -> None:
         super().__init__()
@@ -86,32 +101,61 @@ class EncoderDecoder(nn.Module):
 
     def encode(self, graph: Edges, edge_weight: Tensor | None = None) -> Embeddings:
         """Pass messages over the graph, each multiplied by its edge's weight (num_edges,)."""
-        nodes, relations = self.encoder(graph, edge_weight)
-        bias = None if self.bias is None else graph.rows_of(self.bias)
-        return Embeddings(self.output_dropout(nodes), relations, bias)
+        return self._encode(graph, edge_weight, self.encoder.prepare(graph))
+
+    def _encode(self, graph: Edges, edge_weight: Tensor | None, prepared: Prepared) -> Embeddings:
+        nodes = self.output_dropout(self.encoder(graph, edge_weight, prepared))
+        bias = None if self.bias is None else graph.rows_of(self.bias)[: nodes.size(0)]
+        return Embeddings(nodes, prepared.relations[-1], bias)
+
+    def prepare_logits(self, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,).
+
+        What the triples' nodes do not depend on is left out, and what no weight changes is done here, once.
+        """
+        head, relation, tail = triples.unbind(1)
+        seen, ends = focus(graph, torch.cat([head, tail]), self.num_layers)
+        head, tail = ends.split(head.numel()) if head.numel() else (head, tail)
+        with torch.no_grad():
+            prepared = self.encoder.prepare(seen)
+        pairs = self._pairs(torch.stack([head, relation, tail], dim=1))
+
+        def logits(edge_weight: Tensor) -> Tensor:
+            return self._score(self._encode(seen, edge_weight.index_select(0, seen.edge), prepared), pairs)
+
+        return logits
 
     def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:
         """Return the logits (n,) of triples (n, 3) of node, relation, node."""
-        head, relation, tail = triples.unbind(1)
+        return self._score(embeddings, self._pairs(triples))
+
+    def _pairs(self, triples: Tensor) -> _Pairs:
         # Many triples share head and relation (candidates of one query): ConvE must not convolve for each of them.
-        count = embeddings.relation.size(0)
+        head, relation, tail = triples.unbind(1)
+        count = 2 * self.num_relations
         pairs, place = (head * count + relation).unique(return_inverse=True)
+        return _Pairs(pairs // count, pairs % count, place, tail)
+
+    def _score(self, embeddings: Embeddings, pairs: _Pairs) -> Tensor:
         query = self.decoder.query(
-            embeddings.entity.index_select(0, pairs // count), embeddings.relation.index_select(0, pairs % count)
+            embeddings.entity.index_select(0, pairs.head), embeddings.relation.index_select(0, pairs.relation)
         )
-        logits = self.decoder.match(query.index_select(0, place), embeddings.entity.index_select(0, tail))
+        tails = embeddings.entity.index_select(0, pairs.tail)
+        logits = self.decoder.match(query.index_select(0, pairs.of_triple), tails)
         if embeddings.bias is not None:
-            logits = logits + embeddings.bias.index_select(0, tail)
+            logits = logits + embeddings.bias.index_select(0, pairs.tail)
         return logits
 
     def score_tails(self, embeddings: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
         """Score every node as the tail of (head, relation, ?), both (n,): logits (n, num_nodes)."""
-        query = self.decoder.query(
-            embeddings.entity.index_select(0, head), embeddings.relation.index_select(0, relation)
-        )
+        return self.score_tails_of(embeddings, embeddings, head, relation)
+
+    def score_tails_of(self, heads: Embeddings, tails: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
+        """Score every node of one encoding as the tail for heads (n,) of another: logits (n, num_nodes of tails)."""
+        query = self.decoder.query(heads.entity.index_select(0, head), tails.relation.index_select(0, relation))
         with torch.autocast(query.device.type, enabled=False):  # a query may come in bf16, logits must not
-            logits = self.decoder.match_all(query.to(embeddings.entity.dtype), embeddings.entity)
-        return logits if embeddings.bias is None else logits + embeddings.bias
+            logits = self.decoder.match_all(query.to(tails.entity.dtype), tails.entity)
+        return logits if tails.bias is None else logits + tails.bias
 
 
 def build_model(settings: ModelSettings, num_entities: int, num_relations: int, seed: int = 0) -> EncoderDecoder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -24,9 +25,16 @@ class Embeddings:
             self.entity.detach(), self.relation.detach(), None if self.bias is None else self.bias.detach()
         )
 
-    def rows(self, index: Tensor) -> Embeddings:
+    def rows(self, index: Tensor | slice) -> Embeddings:
         """Return the embeddings of some of the nodes."""
         return Embeddings(self.entity[index], self.relation, None if self.bias is None else self.bias[index])
+
+    def where(self, condition: Tensor, other: Embeddings) -> Embeddings:
+        """Return another graph's nodes in place of these where a condition (num_nodes,) holds."""
+        bias = None
+        if self.bias is not None and other.bias is not None:
+            bias = torch.where(condition, other.bias, self.bias)
+        return Embeddings(torch.where(condition.unsqueeze(1), other.entity, self.entity), self.relation, bias)
 
     def followed_by(self, other: Embeddings) -> Embeddings:
         """Append another graph's nodes after this one's."""
@@ -52,3 +60,37 @@ class LinkModel(Protocol):
     def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:
         """Return the logits (n,) of triples (n, 3) of node, relation, node; higher is more plausible."""
         ...
+
+
+def adds_messages(model: LinkModel) -> bool:
+    """Say whether a model's nodes receive a weighted sum of messages, and nothing else from their edges.
+
+    Then a sum may be told as another one and a difference. A model says so of itself, by an attribute of this name; its
+    layers must end in `kernels.message_sum`.
+    """
+    return bool(getattr(model, "adds_messages", False))
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A LinkModel that can do beforehand what the weights of edges do not change."""
+
+    def prepare_logits(self, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,)."""
+        ...
+
+
+def logits_by_weight(model: LinkModel, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,), to be asked often."""
+    if isinstance(model, Preparing) and _speaks_for_itself(model):
+        return model.prepare_logits(graph, triples)
+    return lambda edge_weight: model.score(model.encode(graph, edge_weight), triples)
+
+
+def _speaks_for_itself(model: Preparing) -> bool:
+    """A class that encodes or scores otherwise than the one it inherits `prepare_logits` from is not meant by it."""
+
+    def generation(name: str) -> int:
+        return next((i for i, kind in enumerate(type(model).__mro__) if name in vars(kind)), -1)
+
+    return generation("prepare_logits") <= min(generation("encode"), generation("score"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import expand_rows
+from powerlink.graphs.edges import expand_rows, find_sorted
 from powerlink.graphs.incidence import row_pointer
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split, Triples
@@ -66,14 +67,17 @@ class KnownTails:
         pairs = torch.stack([distinct // (2 * num_relations), distinct % (2 * num_relations)], dim=1)
         return cls(pairs, row_pointer(pair, distinct.numel()), tails[order], num_relations)
 
+    @cached_property
+    def keys(self) -> Tensor:
+        """Each pair as one number, ascending: (P,)."""
+        return self.pairs[:, 0] * (2 * self.num_relations) + self.pairs[:, 1]
+
     def lookup(self, head: Tensor, relation: Tensor) -> tuple[Tensor, Tensor]:
         """Return (which query, known tail) for all known tails of the queries (n,)."""
         if self.pairs.size(0) == 0:
             return head.new_empty(0), head.new_empty(0)
-        keys = self.pairs[:, 0] * (2 * self.num_relations) + self.pairs[:, 1]
-        wanted = head * (2 * self.num_relations) + relation
-        place = torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)
-        known = (keys[place] == wanted).nonzero().squeeze(1)
+        place, known = find_sorted(self.keys, head * (2 * self.num_relations) + relation)
+        known = known.nonzero().squeeze(1)
         owner, position = expand_rows(self.row, place[known])
         return known[owner], self.tail[position]
 
@@ -89,6 +93,20 @@ def score_tails(model: LinkModel, embeddings: Embeddings, head: Tensor, relation
         for h, r in zip(head, relation, strict=True)
     ]
     return torch.stack(rows) if rows else embeddings.entity.new_zeros(0, nodes.numel())
+
+
+def score_tails_of(model: LinkModel, heads: Embeddings, tails: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
+    """Score every node of `tails` for heads taken from another encoding: (n, num_nodes of tails).
+
+    A model that does this itself need not copy the tails beside the heads.
+    """
+    fast: Callable[..., Tensor] | None = getattr(model, "score_tails_of", None)
+    if fast is not None:
+        return fast(heads, tails, head, relation)
+    count = tails.entity.size(0)
+    joined = tails.followed_by(heads.rows(head))
+    place = count + torch.arange(head.numel(), device=head.device)
+    return score_tails(model, joined, place, relation)[:, :count]
 
 
 def filtered_ranks(logits: Tensor, triples: Tensor, known: KnownTails) -> Tensor:

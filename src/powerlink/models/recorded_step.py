@@ -1,8 +1,10 @@
-"""A training step recorded as a CUDA graph: hundreds of small launches become one replay."""
+"""Steps recorded as CUDA graphs: hundreds of small launches become one replay."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor
@@ -10,38 +12,95 @@ from torch import Tensor
 RUNS_BEFORE_RECORDING = 3  # real steps: kernels compile, libraries pick their ways, the optimizer makes its state
 
 
-class RecordedStep:
-    """Runs `step` on batches; those of the usual size are, after a few real runs on a GPU, replayed from a recording.
+class Recorded:
+    """Runs `step`, which reads and changes the same tensors every time; after a few real runs on a GPU, by replay.
 
-    A replay does what a run does, to the same tensors and with the same random numbers, without the host in between.
+    A replay does what a run does, with the same random numbers, without the host in between. The result is the same
+    tensor at every replay.
     """
 
-    def __init__(self, step: Callable[[Tensor], Tensor], size: int, device: torch.device) -> None:
-        self._step, self._size, self._device = step, size, device
+    def __init__(self, step: Callable[[], Tensor], device: torch.device) -> None:
+        self._step, self._device = step, device
         self._runs = 0
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def __call__(self) -> Tensor:
+        """Take one step and return its result."""
+        if self._stream is None:
+            return self._step()
+        if self._runs < RUNS_BEFORE_RECORDING:
+            self._runs += 1
+            return self._aside(self._stream)
+        if self._graph is None:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._result = self._step()
+            self._graph = graph
+        self._graph.replay()
+        return self._result
+
+    def _aside(self, stream: torch.cuda.Stream) -> Tensor:
+        """Run on a stream of its own, as a recording will."""
+        stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(stream):
+            result = self._step()
+        torch.cuda.current_stream(self._device).wait_stream(stream)
+        return result
+
+
+class RecordedStep:
+    """Runs `step` on batches; those of the usual size are recorded."""
+
+    def __init__(self, step: Callable[[Tensor], Tensor], size: int, device: torch.device) -> None:
+        self._step = step
+        self._batch = torch.zeros(size, dtype=torch.long, device=device)
+        self._recorded = Recorded(lambda: self._step(self._batch), device)
 
     def __call__(self, batch: Tensor) -> Tensor:
         """Take one step on a batch (n,) and return its loss."""
-        if self._device.type != "cuda" or batch.numel() != self._size:
+        if not batch.is_cuda or batch.numel() != self._batch.numel():
             return self._step(batch)
-        if self._runs < RUNS_BEFORE_RECORDING:
-            self._runs += 1
-            return self._aside(batch)
-        if self._graph is None:
-            self._batch = batch.clone()
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
-                self._loss = self._step(self._batch)
         self._batch.copy_(batch)
-        self._graph.replay()
-        return self._loss.clone()
+        return self._recorded().clone()
 
-    def _aside(self, batch: Tensor) -> Tensor:
-        """Run on a stream of its own, as a recording will."""
-        stream = torch.cuda.Stream(self._device)
-        stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(stream):
-            loss = self._step(batch)
-        torch.cuda.current_stream(self._device).wait_stream(stream)
-        return loss
+
+class RecordedIfPossible:
+    """Runs `step`; on a GPU by replay, unless it waits for the device in between, as some models do.
+
+    Such a step can be told without being recorded: torch refuses to wait if it is asked to. A step must change nothing
+    before all that could wait is done.
+    """
+
+    def __init__(self, step: Callable[[], Tensor], device: torch.device) -> None:
+        self._step, self._on_cuda = step, device.type == "cuda"
+        self._recorded = Recorded(step, device)
+        self._runs = 0
+        self._plain = not self._on_cuda
+
+    def __call__(self) -> Tensor:
+        """Take one step and return its result."""
+        self._runs += 1
+        if self._plain or self._runs == 1:  # compiling and the first look at a graph may well wait
+            return self._step()
+        try:
+            with _refusing_to_wait() if self._runs == 2 else nullcontext():
+                return self._recorded()
+        except RuntimeError:
+            if self._runs > 2:
+                raise
+            self._plain = True
+            return self._step()
+
+
+@contextmanager
+def _refusing_to_wait() -> Iterator[None]:
+    """Let torch raise an error where the host would wait for the GPU."""
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that this is a prototype
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode(before)

@@ -54,15 +54,20 @@ def rank(subject: Subject, split: Split = "test") -> Accuracy:
 
 @contextmanager
 def undisturbed(model: LinkModel) -> Iterator[None]:
-    """Ask a model without its dropout or batch statistics, and leave it as it was, whatever happens."""
+    """Ask a model without its dropout, batch statistics or slopes, and leave it as it was, whatever happens."""
     training = [m for m in model.modules() if m.training] if isinstance(model, nn.Module) else []
+    learning = [p for p in model.parameters() if p.requires_grad] if isinstance(model, nn.Module) else []
     try:
         for module in training:
             module.training = False
+        for parameter in learning:  # who learns a mask wants no slope of a weight, and need not pay for it
+            parameter.requires_grad_(False)
         yield
     finally:
         for module in training:
             module.training = True
+        for parameter in learning:
+            parameter.requires_grad_(True)
 
 
 def weights_hash(model: nn.Module) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.paths.search import PathBatch, SearchGraph, best_paths
+from powerlink.paths.search import EDGES_AT_ONCE, PathBatch, SearchGraph, best_paths
 
 Cost = Literal["inverse", "log", "log-degree"]
 
@@ -50,8 +50,16 @@ class RouteSearch:
     two paths are variants of one route. Edges that lie on no short enough way from head to tail are left out at once.
     """
 
-    def __init__(self, graph: ComputationGraph, *, count: int, min_length: int, max_length: int) -> None:
-        self._wish = {"count": count, "min_length": min_length, "max_length": max_length}
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        *,
+        count: int,
+        min_length: int,
+        max_length: int,
+        at_once: int = EDGES_AT_ONCE,
+    ) -> None:
+        self._wish = {"count": count, "min_length": min_length, "max_length": max_length, "at_once": at_once}
         kept = graph.kept_edges
         self._place = _between_head_and_tail(graph, max_length).nonzero().squeeze(1)  # among the kept edges
         self._edge = kept.index[self._place]
@@ -78,10 +86,17 @@ class RouteSearch:
 
 
 def propose(
-    graph: ComputationGraph, scores: Tensor, *, cost: Cost, count: int, min_length: int, max_length: int
+    graph: ComputationGraph,
+    scores: Tensor,
+    *,
+    cost: Cost,
+    count: int,
+    min_length: int,
+    max_length: int,
+    at_once: int = EDGES_AT_ONCE,
 ) -> PathBatch:
     """Find each query's `count` best routes under the scores (num_edges,) of the graph's edges."""
-    search = RouteSearch(graph, count=count, min_length=min_length, max_length=max_length)
+    search = RouteSearch(graph, count=count, min_length=min_length, max_length=max_length, at_once=at_once)
     kept = scores[graph.kept_edges.index]
     if cost == "log-degree":
         return search(edge_cost(kept, "log") + degree_cost(graph))
@@ -98,8 +113,8 @@ def has_path(graph: ComputationGraph, *, min_length: int, max_length: int) -> Te
 def _between_head_and_tail(graph: ComputationGraph, max_length: int) -> Tensor:
     """Tell which kept edges can lie on a simple path of at most `max_length` edges from head to tail: (E,) bool."""
     edges = graph.kept_edges
-    from_head = _hops(graph.head, edges.source, edges.target, graph.num_nodes, max_length)
-    to_tail = _hops(graph.tail, edges.target, edges.source, graph.num_nodes, max_length)
+    from_head = _hops(graph.head, edges.source, edges.target, graph.num_nodes, max_length - 1)
+    to_tail = _hops(graph.tail, edges.target, edges.source, graph.num_nodes, max_length - 1)
     inside: Tensor = from_head[edges.source] + 1 + to_tail[edges.target] <= max_length
     returns = (edges.target == graph.head[edges.query]) | (edges.source == graph.tail[edges.query])
     return inside & ~returns

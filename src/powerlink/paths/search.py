@@ -10,6 +10,7 @@ last bit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,6 +19,8 @@ from torch import Tensor
 
 from powerlink.graphs.edges import expand_rows
 from powerlink.graphs.incidence import row_pointer
+
+EDGES_AT_ONCE = 4_000_000  # tried together: bounds memory to about a GB
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +65,36 @@ class SearchGraph:
         return other
 
 
+@dataclass(frozen=True, eq=False)
+class _Beam:
+    """Partial paths that are still worth growing, sorted by (query, bound, edge ids)."""
+
+    paths: PathBatch  # all of one length; the cost is the bound
+    nodes: Tensor  # (P, length + 1)
+
+    def select(self, index: Tensor) -> _Beam:
+        return _Beam(self.paths.select(index), self.nodes[index])
+
+    def best(self, width: int, num_queries: int) -> _Beam:
+        """Return each query's first `width`, sorted."""
+        order = _sorted(self.paths)
+        query = self.paths.query[order]
+        return self.select(order[_position_in_query(query, num_queries) < width])
+
+
 def best_paths(
-    graph: SearchGraph, *, count: int, max_length: int, min_length: int = 1, width: int | None = None
+    graph: SearchGraph,
+    *,
+    count: int,
+    max_length: int,
+    min_length: int = 1,
+    width: int | None = None,
+    at_once: int = EDGES_AT_ONCE,
 ) -> PathBatch:
     """Return each query's `count` cheapest simple head→tail paths of min_length … max_length edges.
 
-    Equal costs go by edge ids. `width` is how many partial paths a query keeps per round at first.
+    Equal costs go by edge ids. `width` is how many partial paths a query keeps per round at first, and `at_once` how
+    many edges are tried together (and always those of one node): it bounds memory where paths meet hubs.
     """
     bounds = _bounds(graph, max_length)
     pending = torch.arange(graph.head.numel(), device=graph.head.device)
@@ -75,7 +102,7 @@ def best_paths(
     width = width or max(4 * count, 64)
     found: list[PathBatch] = []
     while pending.numel():
-        paths, exact = _search(graph, bounds, pending, count, min_length, width)
+        paths, exact = _search(graph, bounds, pending, count, min_length, width, at_once)
         found.append(paths.select(exact[paths.query].nonzero().squeeze(1)))
         pending = pending[~exact[pending]]
         width *= 8
@@ -101,46 +128,75 @@ def _search(
     count: int,
     min_length: int,
     width: int,
+    at_once: int,
 ) -> tuple[PathBatch, Tensor]:
     """One beam search; returns its paths and, for every query of the graph, whether they are provably the best."""
-    row, order = graph.outgoing
-    max_length = len(bounds) - 1
-    num_queries = graph.head.numel()
-    query = queries
-    edges = queries.new_empty(queries.numel(), 0)  # (n, hops so far)
-    nodes = graph.head[queries].unsqueeze(1)  # (n, hops so far + 1)
+    max_length, num_queries = len(bounds) - 1, graph.head.numel()
+    zero = torch.zeros_like(queries)
+    start = PathBatch(queries, queries.new_empty(queries.numel(), 0), zero, graph.cost.new_zeros(queries.numel()))
+    beam = _Beam(start, graph.head[queries].unsqueeze(1))
     done: list[PathBatch] = []
     cut: list[PathBatch] = []  # the best partial path each round left out, per query
     for hop in range(1, max_length + 1):
-        owner, place = expand_rows(row, nodes[:, -1])
-        edge = order[place]
-        target = graph.target[edge]
-        bound = bounds[max_length - hop][target]
-        fresh = (target.unsqueeze(1) != nodes[owner]).all(1) & bound.isfinite()
-        at_tail = target == graph.tail[query[owner]]
-        keep = (fresh & (~at_tail | (hop >= min_length))).nonzero().squeeze(1)
-        owner, edge, target, bound = owner[keep], edge[keep], target[keep], bound[keep]
-        at_tail, query = at_tail[keep], query[owner]
-        edges = torch.cat([edges[owner], edge.unsqueeze(1)], dim=1)
-        nodes = torch.cat([nodes[owner], target.unsqueeze(1)], dim=1)
-        partial = PathBatch(query, edges, torch.full_like(query, hop), _fold(graph.cost, edges, bound))
-
-        done.append(partial.select(at_tail.nonzero().squeeze(1)))
-        rest = (~at_tail).nonzero().squeeze(1)
-        if hop == max_length or not rest.numel():
+        rests = []
+        for part in _runs(graph, beam, at_once):
+            grown, at_tail = _grown(graph, bounds[max_length - hop], part, min_length)
+            done.append(grown.paths.select(at_tail.nonzero().squeeze(1)))
+            if hop == max_length:
+                continue
+            # Nothing dearer than the k-th path already found can matter.
+            limit = _kth_cost(done, count, num_queries)
+            rest = ~at_tail & (grown.paths.cost <= limit[grown.paths.query])
+            rests.append(grown.select(rest.nonzero().squeeze(1)).best(width + 1, num_queries))
+        if not rests:
             break
-        # Nothing dearer than the k-th path already found can matter.
-        limit = _kth_cost(done, count, num_queries)
-        rest = rest[partial.cost[rest] <= limit[query[rest]]]
-        rest = rest[_sorted(partial.select(rest))]
-        position = _position_in_query(query[rest], num_queries)
-        cut.append(partial.select(rest[position == width]))
-        rest = rest[position < width]
-        query, edges, nodes = query[rest], edges[rest], nodes[rest]
+        beam = rests[0] if len(rests) == 1 else _together(rests).best(width + 1, num_queries)
+        position = _position_in_query(beam.paths.query, num_queries)
+        cut.append(beam.paths.select((position == width).nonzero().squeeze(1)))
+        beam = beam.select((position < width).nonzero().squeeze(1))
+        if not beam.paths.count:
+            break
 
     paths = _join(done, max_length, graph)
     paths = paths.select((_position_in_query(paths.query, num_queries) < count).nonzero().squeeze(1))
     return paths, _exact(paths, cut, count, num_queries, max_length, graph)
+
+
+def _runs(graph: SearchGraph, beam: _Beam, at_once: int) -> Iterator[_Beam]:
+    """Cut a beam into runs that have about `at_once` edges to grow along."""
+    row, _ = graph.outgoing
+    last = beam.nodes[:, -1]
+    degree = row[last + 1] - row[last]
+    run = (degree.cumsum(0) - degree) // at_once
+    sizes = run.unique_consecutive(return_counts=True)[1].tolist()
+    for part in torch.arange(last.numel(), device=last.device).split(sizes) if len(sizes) > 1 else [None]:
+        yield beam if part is None else beam.select(part)
+
+
+def _grown(graph: SearchGraph, bound: Tensor, beam: _Beam, min_length: int) -> tuple[_Beam, Tensor]:
+    """Grow partial paths by every edge that may lead on; also returns which of them are at the tail, (n,) bool."""
+    row, order = graph.outgoing
+    owner, place = expand_rows(row, beam.nodes[:, -1])
+    edge = order[place]
+    target, query = graph.target[edge], beam.paths.query[owner]
+    at_tail = target == graph.tail[query]
+    hop = beam.nodes.size(1)
+    fits = bound[target].isfinite() & (~at_tail | (hop >= min_length))
+    for column in beam.nodes.unbind(1):
+        fits &= target != column[owner]
+    keep = fits.nonzero().squeeze(1)
+    owner, edge, target, query = owner[keep], edge[keep], target[keep], query[keep]
+    edges = torch.cat([beam.paths.edges[owner], edge.unsqueeze(1)], dim=1)
+    cost = _fold(graph.cost, edges, bound[target])
+    grown = PathBatch(query, edges, torch.full_like(query, hop), cost)
+    return _Beam(grown, torch.cat([beam.nodes[owner], target.unsqueeze(1)], dim=1)), at_tail[keep]
+
+
+def _together(beams: list[_Beam]) -> _Beam:
+    paths = PathBatch(
+        *(torch.cat([getattr(b.paths, name) for b in beams]) for name in ("query", "edges", "length", "cost"))
+    )
+    return _Beam(paths, torch.cat([b.nodes for b in beams]))
 
 
 def _fold(cost: Tensor, edges: Tensor, end: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ from torch import Tensor
 from powerlink.graphs.computation_graph import edge_bounds
 from powerlink.graphs.message_graph import MessageGraph
 
-BYTES_PER_EDGE = 5_000  # at most, with a scorer of width 64 and a model of width 128
-EDGES_PER_BATCH = 400_000  # so a batch stays near 2 GB
+BYTES_PER_EDGE = 1_500  # at most; learning takes about 530 of each kept edge on a GPU, other stages less
+EDGES_PER_BATCH = 1_200_000  # so a batch stays within 2 GB
 MOST_QUERIES = 32  # what a kill can cost at most
 MOST_QUERIES_ON_A_GPU = 512  # where that many take seconds
 SHARE_OF_A_GPU = 0.5  # of its memory: others may be on it, too
@@ -49,7 +49,7 @@ def batches(messages: MessageGraph, queries: Tensor, hops: int, budget: Budget =
     """
     runs: list[Tensor] = []
     first, total = 0, 0
-    bounds = [int(b) for part in queries.split(256) for b in edge_bounds(messages, part, hops)]
+    bounds = [bound for part in queries.split(256) for bound in edge_bounds(messages, part, hops).tolist()]
     for place, bound in enumerate(bounds):
         edges = min(bound, messages.num_edges)
         if place > first and (total + edges > budget.edges or place - first >= budget.queries):

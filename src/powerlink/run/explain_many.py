@@ -19,6 +19,7 @@ from powerlink.pipeline import ExplainSettings, explain_batch
 from powerlink.run.batching import Budget, batches
 from powerlink.run.executor import Executor, Serial
 from powerlink.stage_clock import StageClock
+from powerlink.verify.counterfactual import Room
 
 NamedTriple = tuple[str, str, str]
 
@@ -74,7 +75,14 @@ def explain_in_batches(
     def job(batch: Tensor) -> list[Explanation]:
         try:
             return explain_batch(
-                subject, batch, explainer=explainer, settings=settings, seed=seed, made_by=origin, clock=clock
+                subject,
+                batch,
+                explainer=explainer,
+                settings=settings,
+                seed=seed,
+                made_by=origin,
+                clock=clock,
+                room=room,
             )
         except RuntimeError as error:
             if not _ran_out_of_memory(error):
@@ -90,7 +98,7 @@ def explain_in_batches(
         return any(name_query(subject.graph, query) not in done for query in batch.tolist())
 
     already = frozenset(done)
-    budget = Budget.of(subject.messages.device, memory)
+    budget, room = Budget.of(subject.messages.device, memory), Room.of(subject.messages.device, memory)
     runs = batches(subject.messages, queries, settings.hops or subject.model.num_layers, budget)
     for explained in (executor or Serial()).map(job, [batch for batch in runs if is_open(batch)]):
         yield [explanation for explanation in explained if explanation.query not in already]

@@ -14,7 +14,7 @@ from powerlink.graphs.computation_graph import extract
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph
-from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.models.protocol import Embeddings, LinkModel, logits_by_weight
 from powerlink.models.subject import undisturbed
 
 TOLERANCE = 1e-4  # relative: single precision over a few layers
@@ -139,6 +139,7 @@ class _Inspection:
             )
         if callable(getattr(self.model, "score_tails", None)):
             yield from self._tails()
+        yield from self._prepared()
 
     def _gradient(self, ones: Tensor) -> Iterator[str]:
         with torch.enable_grad():
@@ -157,6 +158,13 @@ class _Inspection:
             yield f"score_tails must return {(head.numel(), self.graph.num_nodes)}, not {tuple(tails.shape)}"
         elif not _same(tails.gather(1, self._triples[:, 2:]).squeeze(1), self.model.score(found, self._triples)):
             yield "score_tails and score disagree about the same triple"
+
+    @torch.no_grad()
+    def _prepared(self) -> Iterator[str]:
+        weight = torch.linspace(0, 1, self.graph.num_edges, device=self.graph.device)
+        prepared = logits_by_weight(self.model, self.graph, self._triples)(weight)
+        if not _same(prepared, self.model.score(self._encode(self.graph, weight), self._triples)):
+            yield "prepare_logits and score disagree about the same triple"
 
     @torch.no_grad()
     def _encode(self, graph: Edges, weight: Tensor | None = None) -> Embeddings:

@@ -2,20 +2,94 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph, target_edges
+from powerlink.graphs.edges import find_sorted
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.graphs.what_if import Removals, changed_nodes, nothing_but, what_if
-from powerlink.models.protocol import Embeddings, LinkModel
-from powerlink.models.ranking import filtered_ranks, score_tails
+from powerlink.graphs.what_if import Removals, WhatIf, changed_nodes, nothing_but, what_if
+from powerlink.models.protocol import Embeddings, LinkModel, adds_messages
+from powerlink.models.ranking import filtered_ranks, score_tails_of
 from powerlink.models.subject import Subject
 
-EDGE_BUDGET = 1_000_000  # edges encoded at a time: bounds memory to a few hundred MB at width 100
-LOGIT_BUDGET = 20_000_000  # scenarios × entities ranked at a time
+BYTES_PER_EDGE = 600  # of a what-if graph, its nodes' vectors included, at width 100
+BYTES_PER_LOGIT = 24  # while it is ranked
+SHARE_OF_A_GPU = 0.25  # of its memory, beside what a batch holds
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much is encoded and ranked at a time. A single scenario that is larger still runs alone."""
+
+    edges: int = 2_000_000
+    logits: int = 20_000_000  # scenarios × entities
+
+    @classmethod
+    def of(cls, device: torch.device, memory: int | None = None) -> Room:
+        """Derive it from the device, and from `memory` in bytes where that is less. A GPU is busy only with much."""
+        most = cls()
+        if device.type == "cuda":
+            most = cls(32_000_000, 400_000_000)
+            memory = memory or int(SHARE_OF_A_GPU * torch.cuda.get_device_properties(device).total_memory)
+        if memory is None:
+            return most
+        edges, logits = memory // BYTES_PER_EDGE, memory // BYTES_PER_LOGIT
+        return cls(max(min(most.edges, edges), 1), max(min(most.logits, logits), 1))
+
+    def cut(self, loads: list[int], logits_each: int) -> list[tuple[int, int]]:
+        """Cut scenarios into runs first … last − 1 whose loads, in edges, and whose logits fit."""
+        most = max(self.logits // max(logits_each, 1), 1)
+        first, total, cuts = 0, 0, [0]
+        for scenario, edges in enumerate(loads):
+            if scenario > first and (total + edges > self.edges or scenario - first >= most):
+                cuts.append(scenario)
+                first, total = scenario, 0
+            total += edges
+        return list(pairwise([*cuts, len(loads)])) if loads else []
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What changes in the scenarios first … last − 1."""
+
+    first: int
+    last: int
+    keys: Tensor  # (C,) the changed nodes, ascending: (scenario − first)·N + node
+    row: Tensor  # (C,) the row of each that is wanted; where all are, 0 … C − 1
+    copies: Embeddings | None  # their new encoding; None where nothing changes
+
+
+@torch.no_grad()
+def answers(
+    model: LinkModel,
+    graph: MessageGraph | ComputationGraph,
+    removals: Removals,
+    room: Room | None,
+    *,
+    wanted: Tensor | None = None,
+    logits_each: int = 0,
+) -> Iterator[Answers]:
+    """Encode what each scenario changes, in runs that fit; `wanted` as for `changed_nodes`."""
+    layers, how = model.num_layers, {"focused": wanted is not None, "by_difference": adds_messages(model)}
+    changes = changed_nodes(graph, removals, layers, wanted=wanted)
+    loads = changes.load(graph, removals.num_scenarios, by_difference=how["by_difference"]).tolist()
+    for first, last in (room or Room.of(graph.device)).cut(loads, logits_each):
+        part, changed = removals.slice(graph, first, last), changes.slice(graph, first, last)
+        if changed.keys.numel():
+            world = what_if(graph, part, changed, layers, **how)
+            yield Answers(first, last, changed.keys, world.copy, encode_world(model, world))
+        else:
+            yield Answers(first, last, changed.keys, changed.keys, None)
+
+
+def encode_world(model: LinkModel, world: WhatIf) -> Embeddings:
+    """Encode copies and originals."""
+    return model.encode(world) if world.sign is None else model.encode(world, world.sign)
 
 
 def edges_of_facts(graph: ComputationGraph, owner: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
@@ -27,27 +101,18 @@ def edges_of_facts(graph: ComputationGraph, owner: Tensor, edges: Tensor) -> tup
 
 @torch.no_grad()
 def scores_without(
-    model: LinkModel, graph: ComputationGraph, query: Tensor, removals: Removals, *, edge_budget: int = EDGE_BUDGET
+    model: LinkModel, graph: ComputationGraph, query: Tensor, removals: Removals, *, room: Room | None = None
 ) -> Tensor:
     """Score each scenario's query (S,) on its computation graph without the scenario's edges: logits (S,)."""
     wanted = torch.stack([graph.head[query], graph.tail[query]], dim=1)
-    changed = changed_nodes(graph, removals, model.num_layers, wanted=wanted)
     parts = []
-    for first, last in _chunks(graph, removals.num_scenarios, changed, edge_budget):
-        part = removals.slice(graph, first, last)
-        copies = _between(changed, first * graph.num_nodes, last * graph.num_nodes)
-        world = what_if(graph, part, copies, model.num_layers, focused=True)
-        embeddings = model.encode(world)
-        ids = torch.arange(last - first, device=graph.device) * graph.num_nodes
-        triples = torch.stack(
-            [
-                torch.searchsorted(copies, ids + wanted[first:last, 0]),
-                graph.queries[query[first:last], 1],
-                torch.searchsorted(copies, ids + wanted[first:last, 1]),
-            ],
-            dim=1,
-        )
-        parts.append(model.score(embeddings, triples))
+    for run in answers(model, graph, removals, room, wanted=wanted):
+        assert run.copies is not None, "what is wanted is always encoded"
+        ids = torch.arange(run.last - run.first, device=graph.device).unsqueeze(1)
+        place = torch.searchsorted(run.keys, ids * graph.num_nodes + wanted[run.first : run.last])
+        head, tail = run.row[place].unbind(1)
+        relation = graph.queries[query[run.first : run.last], 1]
+        parts.append(model.score(run.copies, torch.stack([head, relation, tail], dim=1)))
     return torch.cat(parts) if parts else graph.norm.new_empty(0)
 
 
@@ -61,64 +126,42 @@ class Standing:
 
 @torch.no_grad()
 def standings_without(
-    subject: Subject, triples: Tensor, scenario: Tensor, edge: Tensor, *, edge_budget: int = EDGE_BUDGET
+    subject: Subject, triples: Tensor, scenario: Tensor, edge: Tensor, *, room: Room | None = None
 ) -> Standing:
     """Score and rank each scenario's triple (S, 3) on the whole graph without edges of the message graph.
 
     The fact in question is always left out as well. Every entity within the model's reach of a removed fact is encoded
     again; all others keep their place in the whole graph's encoding.
     """
-    model, messages = subject.model, subject.messages
+    messages = subject.messages
     own_scenario, own_edge = target_edges(messages, triples)
     removals = Removals.of(messages, triples.size(0), torch.cat([scenario, own_scenario]), torch.cat([edge, own_edge]))
-    changed = changed_nodes(messages, removals, model.num_layers)
     scores, ranks = [], []
-    most = max(LOGIT_BUDGET // max(messages.num_nodes, 1), 1)
-    for first, last in _chunks(messages, removals.num_scenarios, changed, edge_budget, most):
-        copies = _between(changed, first * messages.num_nodes, last * messages.num_nodes)
-        part = removals.slice(messages, first, last)
-        logits = _logits_of_all(subject, messages, part, copies, triples[first:last])
-        scores.append(logits.gather(1, triples[first:last, 2:]).squeeze(1))
-        ranks.append(filtered_ranks(logits, triples[first:last], subject.known))
+    for run in answers(subject.model, messages, removals, room, logits_each=messages.num_nodes):
+        asked = triples[run.first : run.last]
+        logits = _logits_of_all(subject, run, asked)
+        scores.append(logits.gather(1, asked[:, 2:]).squeeze(1))
+        ranks.append(filtered_ranks(logits, asked, subject.known))
     if not scores:
         return Standing(messages.norm.new_empty(0), messages.norm.new_empty(0, dtype=torch.float64))
     return Standing(torch.cat(scores), torch.cat(ranks))
 
 
-def _logits_of_all(
-    subject: Subject, messages: MessageGraph, removals: Removals, copies: Tensor, triples: Tensor
-) -> Tensor:
+def _logits_of_all(subject: Subject, run: Answers, triples: Tensor) -> Tensor:
     """Score every entity as the tail in each scenario: (S, N)."""
-    model, size = subject.model, messages.num_nodes
-    table = subject.whole
-    if copies.numel():
-        world = what_if(messages, removals, copies, model.num_layers, focused=False)
-        encoded = model.encode(world)
-        table = table.followed_by(encoded.rows(torch.arange(world.num_copies, device=messages.device)))
-    head = _row_in_scenario(copies, size, triples[:, 0])
-    logits = score_tails_of(model, table, subject.whole, head, triples[:, 1])
-    if copies.numel():
-        scenario, entity = copies // size, copies % size
-        row = size + torch.arange(copies.numel(), device=copies.device)
-        changed = model.score(table, torch.stack([head[scenario], triples[scenario, 1], row], dim=1))
-        logits = logits.index_put((scenario, entity), changed)
-    return logits
-
-
-def score_tails_of(model: LinkModel, heads: Embeddings, tails: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
-    """Score every node of `tails` for heads taken from another encoding: (n, num_nodes of tails)."""
-    joined = tails.followed_by(heads.rows(head))
-    place = tails.entity.size(0) + torch.arange(head.numel(), device=head.device)
-    return score_tails(model, joined, place, relation)[:, : tails.entity.size(0)]
-
-
-def _row_in_scenario(copies: Tensor, size: int, entity: Tensor) -> Tensor:
-    """Return the row of each scenario's entity in [whole graph; copies]: its copy if it has one."""
-    wanted = torch.arange(entity.numel(), device=entity.device) * size + entity
-    if not copies.numel():
-        return entity
-    place = torch.searchsorted(copies, wanted).clamp(max=copies.numel() - 1)
-    return torch.where(copies[place] == wanted, size + place, entity)
+    model, whole, size = subject.model, subject.whole, subject.messages.num_nodes
+    scenarios, relation = torch.arange(triples.size(0), device=triples.device), triples[:, 1]
+    heads = whole.rows(triples[:, 0])
+    if run.copies is None:
+        return score_tails_of(model, heads, whole, scenarios, relation)
+    place, is_copy = find_sorted(run.keys, scenarios * size + triples[:, 0])
+    copies = run.copies.rows(slice(run.keys.numel()))
+    heads = heads.where(is_copy, copies.rows(place))
+    logits = score_tails_of(model, heads, whole, scenarios, relation)
+    # What changed is scored again, each copy for its scenario's own head.
+    scenario, behind = run.keys // size, scenarios.numel() + torch.arange(run.keys.numel(), device=triples.device)
+    changed = model.score(heads.followed_by(copies), torch.stack([scenario, relation[scenario], behind], dim=1))
+    return logits.index_put((scenario, run.keys % size), changed)
 
 
 @torch.no_grad()
@@ -135,7 +178,9 @@ def encode_only(
 
 
 @torch.no_grad()
-def standings_with_only(subject: Subject, graph: ComputationGraph, owner: Tensor, edge: Tensor) -> Standing:
+def standings_with_only(
+    subject: Subject, graph: ComputationGraph, owner: Tensor, edge: Tensor, *, room: Room | None = None
+) -> Standing:
     """Score and rank every query with head and tail encoded from the given facts alone.
 
     (owner, edge) lists the edges kept per query, both directions. Other candidates keep their whole-graph encoding.
@@ -144,30 +189,11 @@ def standings_with_only(subject: Subject, graph: ComputationGraph, owner: Tensor
     everyone = torch.arange(graph.num_queries, device=graph.device)
     embeddings, triples = encode_only(model, graph, everyone, owner, edge)
     score = model.score(embeddings, triples)
-    logits = score_tails_of(model, embeddings, subject.whole, triples[:, 0], graph.queries[:, 1])
-    logits = logits.scatter(1, graph.queries[:, 2:], score.unsqueeze(1))
-    return Standing(score, filtered_ranks(logits, graph.queries, subject.known))
-
-
-def _chunks(
-    graph: MessageGraph | ComputationGraph, num_scenarios: int, changed: Tensor, edge_budget: int, most: int = 100_000
-) -> list[tuple[int, int]]:
-    """Split scenarios into runs of at most `most` whose copies have at most `edge_budget` incoming edges."""
-    node = changed % graph.num_nodes
-    degree = graph.row[node + 1] - graph.row[node]
-    load = degree.new_zeros(num_scenarios).index_add(0, changed // graph.num_nodes, degree)
-    runs, first, total = [], 0, 0
-    for scenario, edges in enumerate(load.tolist()):
-        if scenario > first and (total + edges > edge_budget or scenario - first >= most):
-            runs.append((first, scenario))
-            first, total = scenario, 0
-        total += edges
-    if num_scenarios > first:
-        runs.append((first, num_scenarios))
-    return runs
-
-
-def _between(keys: Tensor, low: int, high: int) -> Tensor:
-    """Return the sorted keys in [low, high), counted from low."""
-    start, stop = torch.searchsorted(keys, torch.tensor([low, high], device=keys.device)).tolist()
-    return keys[start:stop] - low
+    at_once = max((room or Room.of(graph.device)).logits // subject.messages.num_nodes, 1)
+    ranks = []
+    for asked, head, own in zip(
+        graph.queries.split(at_once), triples[:, 0].split(at_once), score.split(at_once), strict=True
+    ):
+        logits = score_tails_of(model, embeddings, subject.whole, head, asked[:, 1])
+        ranks.append(filtered_ranks(logits.scatter_(1, asked[:, 2:], own.unsqueeze(1)), asked, subject.known))
+    return Standing(score, torch.cat(ranks) if ranks else score.double())

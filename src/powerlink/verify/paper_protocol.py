@@ -15,9 +15,12 @@ from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import expand_rows
-from powerlink.graphs.what_if import Removals, changed_nodes, what_if
-from powerlink.kernels.segments import segment_sum
-from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.graphs.what_if import Removals
+from powerlink.kernels.segments import run_count, run_sum
+from powerlink.models.protocol import Embeddings, LinkModel, logits_by_weight
+from powerlink.verify.counterfactual import Room, answers
+
+LOGITS_PER_NODE = 50  # what scoring a node takes, in logits that are merely ranked: both ends' vectors are gathered
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,49 +37,54 @@ class PaperBatch:
 
 @torch.no_grad()
 def measure_paper(
-    model: LinkModel, graph: ComputationGraph, mask: Tensor, paths: Tensor, tops: Sequence[int]
+    model: LinkModel,
+    graph: ComputationGraph,
+    mask: Tensor,
+    paths: Tensor,
+    tops: Sequence[int],
+    room: Room | None = None,
 ) -> PaperBatch:
     """Measure the mask (E,) and the chosen paths, edges (Q, count, max_length) padded with −1."""
-    plain = torch.sigmoid(model.score(model.encode(graph), graph.triples))
-    kept = torch.sigmoid(model.score(model.encode(graph, mask), graph.triples))
-    rest = torch.sigmoid(model.score(model.encode(graph, 1 - mask), graph.triples))
-    total = segment_sum(mask, graph.query_of_edge, graph.num_queries)
+    base = model.encode(graph.everywhere)
+    plain = torch.sigmoid(model.score(base, graph.triples))
+    logits = logits_by_weight(model, graph, graph.triples)
+    kept, rest = (torch.sigmoid(logits(weight)) for weight in (mask, 1 - mask))
+    total = run_sum(mask, graph.query_of_edge, graph.edge_row)
     edges = graph.edge_row.diff().clamp(min=1)
-    survivors = segment_sum(graph.kept.to(mask.dtype), graph.query_of_edge, graph.num_queries).clamp(min=1)
-    rank, without = _ranks(model, graph, paths, tops)
+    survivors = run_count(graph.kept, graph.edge_row).clamp(min=1)
+    rank = _ranks(model, graph, base, paths, [0, *tops], room)
     return PaperBatch(
-        (plain - rest).abs(), (kept - plain).abs(), 1 - total / edges, 1 - total / survivors, rank, without
+        (plain - rest).abs(), (kept - plain).abs(), 1 - total / edges, 1 - total / survivors, rank[:, 0], rank[:, 1:]
     )
 
 
-def _ranks(model: LinkModel, graph: ComputationGraph, paths: Tensor, tops: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Rank every tail on the computation graph, and without the top paths: (Q,), (Q, len(tops))."""
-    base = model.encode(graph.everywhere)
-    rank = _rank(model, graph, base, None)
-    without = []
-    for top in tops:
-        owner, edge = _parallel_edges(graph, paths[:, :top].flatten(1))
-        removals = Removals.of(graph, graph.num_queries, owner, edge)
-        changed = changed_nodes(graph, removals, model.num_layers)
-        if not changed.numel():
-            without.append(rank)
-            continue
-        world = what_if(graph, removals, changed, model.num_layers, focused=False)
-        encoded = model.encode(world).rows(torch.arange(world.num_copies, device=graph.device))
-        without.append(_rank(model, graph, base.followed_by(encoded), world.original))
-    return rank, torch.stack(without, dim=1) if without else rank.new_empty(graph.num_queries, 0)
+def _ranks(
+    model: LinkModel, graph: ComputationGraph, base: Embeddings, paths: Tensor, tops: Sequence[int], room: Room | None
+) -> Tensor:
+    """Rank every tail on the computation graph without the top paths: (Q, len(tops))."""
+    owners, edges = zip(*(_parallel_edges(graph, paths[:, :top].flatten(1)) for top in tops), strict=True)
+    scenario = torch.cat([owner * len(tops) + number for number, owner in enumerate(owners)])
+    removals = Removals.of(graph, graph.num_queries * len(tops), scenario, torch.cat(edges))
+    most = int(graph.node_row.diff().max()) if graph.num_queries else 0
+    ranks = []
+    for run in answers(model, graph, removals, room, logits_each=most * LOGITS_PER_NODE):
+        query = torch.arange(run.first, run.last, device=graph.device) // len(tops)
+        embeddings = base if run.copies is None else base.followed_by(run.copies.rows(slice(run.keys.numel())))
+        ranks.append(_rank(model, graph, embeddings, query, run.keys))
+    return torch.cat(ranks).view(graph.num_queries, len(tops)) if ranks else base.entity.new_empty(0, len(tops))
 
 
-def _rank(model: LinkModel, graph: ComputationGraph, embeddings: Embeddings, original: Tensor | None) -> Tensor:
-    """Rank each tail among its query's nodes; changed nodes (C,) have their rows behind the graph's own."""
-    place = torch.arange(graph.num_nodes, device=graph.device)
-    if original is not None:  # scenarios are queries here, and nodes belong to one query: a plain overwrite
-        place = place.index_copy(0, original, graph.num_nodes + torch.arange(original.numel(), device=place.device))
-    query = graph.query_of_node
-    triples = torch.stack([place[graph.head][query], graph.queries[query, 1], place], dim=1)
-    logits = model.score(embeddings, triples)
-    above = (logits >= logits[graph.tail][query]).to(torch.float64)
-    return segment_sum(above, query, graph.num_queries)  # the tail itself is counted: its rank is at least 1
+def _rank(model: LinkModel, graph: ComputationGraph, embeddings: Embeddings, query: Tensor, copies: Tensor) -> Tensor:
+    """Rank the tail of each scenario's query (S,) among its nodes; copies have their rows behind the graph's own."""
+    scenario, row = expand_rows(graph.node_row, query)
+    begin = torch.cat([query.new_zeros(1), graph.node_row.diff()[query].cumsum(0)])
+    shift = begin[:-1] - graph.node_row[query]  # from a query's node to its place in its scenario
+    owner, original = copies // graph.num_nodes, copies % graph.num_nodes
+    behind = graph.num_nodes + torch.arange(copies.numel(), device=copies.device)
+    row = row.index_copy(0, original + shift[owner], behind)
+    head, tail = (node[query] + shift for node in (graph.head, graph.tail))
+    logits = model.score(embeddings, torch.stack([row[head][scenario], graph.queries[query, 1][scenario], row], dim=1))
+    return run_count(logits >= logits[tail][scenario], begin).double()  # the tail counts itself: ranks begin at 1
 
 
 def _parallel_edges(graph: ComputationGraph, edges: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from powerlink.graphs.incidence import row_pointer
 from powerlink.graphs.what_if import Removals
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.search import PathBatch
-from powerlink.verify.counterfactual import edges_of_facts, encode_only, scores_without
+from powerlink.verify.counterfactual import Room, edges_of_facts, encode_only, scores_without
 
 NOISE = 1e-5  # a drop of the logit smaller than this (relative to its size) is rounding, not effect
 
@@ -47,7 +47,9 @@ def choose_in_order(graph: ComputationGraph, paths: PathBatch, count: int) -> Te
     return index.index_put((query[shown], rank[shown]), fresh[shown])
 
 
-def choose_by_proof(model: LinkModel, graph: ComputationGraph, paths: PathBatch, count: int) -> Choice:
+def choose_by_proof(
+    model: LinkModel, graph: ComputationGraph, paths: PathBatch, count: int, room: Room | None = None
+) -> Choice:
     """Add, one after the other, the path whose facts, removed with those already chosen, lower the logit most.
 
     A query stops when nothing lowers it further. No two chosen paths are variants of one route. Where several lower it
@@ -58,8 +60,8 @@ def choose_by_proof(model: LinkModel, graph: ComputationGraph, paths: PathBatch,
     route = route_of(graph, paths)
     row = row_pointer(paths.query, graph.num_queries)
     everyone = torch.arange(graph.num_queries, device=graph.device)
-    none = Removals.of(graph, graph.num_queries, everyone[:0], everyone[:0])
-    base = scores_without(model, graph, everyone, none)
+    with torch.no_grad():
+        base = model.score(model.encode(graph), graph.triples)
     now = base.clone()
     index = everyone.new_full((graph.num_queries, count), -1)
     open_path = torch.ones(paths.count, dtype=torch.bool, device=graph.device)
@@ -72,9 +74,8 @@ def choose_by_proof(model: LinkModel, graph: ComputationGraph, paths: PathBatch,
         query = paths.query[candidate]
         removed = torch.cat([_chosen_edges(paths, index[:, :turn])[query], paths.edges[candidate]], dim=1)
         scenario = torch.arange(candidate.numel(), device=graph.device)
-        scores = scores_without(
-            model, graph, query, Removals.of(graph, candidate.numel(), *edges_of_facts(graph, scenario, removed))
-        )
+        removals = Removals.of(graph, candidate.numel(), *edges_of_facts(graph, scenario, removed))
+        scores = scores_without(model, graph, query, removals, room=room)
         best = scores.new_full((graph.num_queries,), torch.inf).scatter_reduce(0, query, scores, "amin")
         noise = NOISE * now.abs().clamp(min=1.0)
         improves = open_query & (best < now - noise)

@@ -11,6 +11,7 @@ from torch import Tensor
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.subject import Subject
 from powerlink.verify.counterfactual import (
+    Room,
     Standing,
     edges_of_facts,
     standings_with_only,
@@ -31,16 +32,23 @@ class Verdict:
     paper: PaperBatch
 
 
-def standing_of(subject: Subject, queries: Tensor) -> Standing:
+def standing_of(subject: Subject, queries: Tensor, room: Room | None = None) -> Standing:
     """Score and rank queries (Q, 3) on the graph, without the fact in question if it is in it."""
     none = queries.new_empty(0)
-    return standings_without(subject, queries, none, none)
+    return standings_without(subject, queries, none, none, room=room)
 
 
-def judge(subject: Subject, graph: ComputationGraph, mask: Tensor, paths: Tensor, tops: Sequence[int]) -> Verdict:
+def judge(
+    subject: Subject,
+    graph: ComputationGraph,
+    mask: Tensor,
+    paths: Tensor,
+    tops: Sequence[int],
+    room: Room | None = None,
+) -> Verdict:
     """Judge each query's chosen paths, edges (Q, count, max_length) padded with −1, and the mask (E,)."""
     queries, count = graph.num_queries, paths.size(1)
-    firsts = sorted({*tops, count})
+    firsts = sorted({*tops, count} - {1})  # the first alone is among the single ones
     sets = [paths[:, i] for i in range(count)]  # each path alone …
     sets += [paths[:, :m].flatten(1) for m in firsts]  # … then the first m together
 
@@ -50,16 +58,18 @@ def judge(subject: Subject, graph: ComputationGraph, mask: Tensor, paths: Tensor
         owner, edge = edges_of_facts(graph, ids + number * queries, removed)
         owners.append(owner)
         edges.append(graph.edge[edge])
-    standing = standings_without(subject, graph.queries.repeat(len(sets), 1), torch.cat(owners), torch.cat(edges))
+    standing = standings_without(
+        subject, graph.queries.repeat(len(sets), 1), torch.cat(owners), torch.cat(edges), room=room
+    )
     score, rank = standing.score.view(len(sets), queries), standing.rank.view(len(sets), queries)
-    joint = {m: Standing(score[count + i], rank[count + i]) for i, m in enumerate(firsts)}
+    joint = {m: Standing(score[i], rank[i]) for i, m in [(0, 1), *enumerate(firsts, start=count)]}
     return Verdict(
         Standing(score[:count].t(), rank[:count].t()),
         {m: joint[m] for m in tops},
         joint[count],
-        standings_with_only(subject, graph, *edges_of_facts(graph, ids, paths.flatten(1))),
+        standings_with_only(subject, graph, *edges_of_facts(graph, ids, paths.flatten(1)), room=room),
         _visible(graph, paths, subject.model.num_layers),
-        measure_paper(subject.model, graph, mask, paths, tops),
+        measure_paper(subject.model, graph, mask, paths, tops, room),
     )
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from powerlink.explainers.learned.masks import Mask
 from powerlink.explainers.learned.terms import Term
+from powerlink.models.recorded_step import RecordedIfPossible
 
 WeightedTerms = Sequence[tuple[float, Term]]
 
@@ -22,8 +23,9 @@ def learn_mask(mask: Mask, terms: WeightedTerms, *, steps: int, lr: float) -> Te
     """
     used = [(weight, term) for weight, term in terms if weight]
     descent = Descent(mask.parameters, lr)
+    step = RecordedIfPossible(lambda: descent.step(mask, used), mask.parameters[0].device)
     for _ in range(steps if used else 0):
-        descent.step(mask, used)
+        step()
     with torch.no_grad():
         return torch.sigmoid(mask.logits())
 
@@ -33,7 +35,9 @@ class Descent:
 
     def __init__(self, parameters: list[Tensor], lr: float) -> None:
         self._parameters = parameters
-        self._adam = torch.optim.Adam(parameters, lr=lr)
+        kind = parameters[0].device.type
+        # one pass over all numbers; a recorded step keeps the count of steps on the device
+        self._adam = torch.optim.Adam(parameters, lr=lr, fused=kind in ("cpu", "cuda"), capturable=kind == "cuda")
 
     def step(self, mask: Mask, terms: WeightedTerms) -> Tensor:
         """Take one step down the losses' sum, and return the loss of each query before it: (Q,)."""
@@ -41,7 +45,7 @@ class Descent:
             losses = total_loss(mask, terms)
             gradients = torch.autograd.grad(losses.sum(), self._parameters)
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
-            parameter.grad = gradient
+            parameter.grad = gradient.contiguous()  # as the parameter lies: fused Adam takes no other
         self._adam.step()
         return losses.detach()
 

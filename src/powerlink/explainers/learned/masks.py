@@ -11,7 +11,7 @@ from torch import Tensor
 from powerlink.errors import SettingsError
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.edge_mlp import EdgeRows, edge_mlp
-from powerlink.kernels.grouped_linear import grouped_linear
+from powerlink.kernels.grouped_linear import Groups, grouped_linear
 from powerlink.kernels.keyed_random import keyed_uniform, keys_of
 from powerlink.kernels.segments import gather
 
@@ -53,7 +53,9 @@ class TripletScorer:
     def __init__(self, graph: ComputationGraph, *, combination: Combination, hidden: int, seed: int) -> None:
         self._graph = graph
         self._nodes, self._relations = features_of(graph)
-        self._node_sizes = tuple(graph.node_row.diff().tolist())
+        self._node_groups = Groups(graph.node_row)
+        rows = [self._nodes[graph.head], self._relations[graph.queries[:, 1]], self._nodes[graph.tail]]
+        self._target = torch.cat(rows, dim=1).unsqueeze(1)  # (Q, 1, 3d)
         self._combination = combination
         edges = graph.kept_edges
         self._rows = EdgeRows(
@@ -84,30 +86,24 @@ class TripletScorer:
             last_bias=self.last_bias,
         )
 
-    def _project_triples(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the first layer's share of heads (n, H), of tails (n, H), and of relations and the rest (Q·2R, H)."""
-        head, relation, tail, about_head, about_relation, about_tail = self.first.chunk(6, dim=1)  # (Q, d, H) each
-        graph = self._graph
-        as_head = grouped_linear(self._nodes, head, self._node_sizes)
-        as_tail = grouped_linear(self._nodes, tail, self._node_sizes)
-        target = (
-            torch.bmm(self._nodes[graph.head].unsqueeze(1), about_head)
-            + torch.bmm(self._relations[graph.queries[:, 1]].unsqueeze(1), about_relation)
-            + torch.bmm(self._nodes[graph.tail].unsqueeze(1), about_tail)
-            + self.first_bias.unsqueeze(1)
-        )  # (Q, 1, H): the same for all edges of a query, so it rides on the relations' rows
-        return as_head, as_tail, (torch.matmul(self._relations, relation) + target).flatten(0, 1)
+    def _project_triples(self) -> tuple[Tensor, Tensor]:
+        """Return the first layer's share of nodes, as head and as tail (n, 2, H), and of all else (Q·2R, H)."""
+        width = self._nodes.size(1)
+        head, relation, tail, about = self.first.split([width, width, width, 3 * width], dim=1)  # (Q, ·, H) each
+        by_node = grouped_linear(self._nodes, torch.cat([head, tail], dim=2), self._node_groups)
+        # the same for all edges of a query, so it rides on the relations' rows
+        target = torch.bmm(self._target, about) + self.first_bias.unsqueeze(1)  # (Q, 1, H)
+        by_relation = torch.matmul(self._relations, relation) + target
+        return by_node.unflatten(1, (2, -1)), by_relation.flatten(0, 1)
 
-    def _project_distances(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the same three shares for the distances' first layer."""
+    def _project_distances(self) -> tuple[Tensor, Tensor]:
+        """Return the same two shares for the distances' first layer."""
         head, relation, tail = self.first.unbind(1)  # (Q, H) each
         query = self._graph.query_of_node
         by_relation = self._to_relation.unsqueeze(2) * relation.unsqueeze(1) + self.first_bias.unsqueeze(1)
-        return (
-            self._to_head.unsqueeze(1) * gather(head, query),
-            self._to_tail.unsqueeze(1) * gather(tail, query),
-            by_relation.flatten(0, 1),
-        )
+        as_head = self._to_head.unsqueeze(1) * gather(head, query)
+        as_tail = self._to_tail.unsqueeze(1) * gather(tail, query)
+        return torch.stack([as_head, as_tail], dim=1), by_relation.flatten(0, 1)
 
     def _distances_to_target(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return ‖h − ĥ‖ of every node (n,), ‖r − r̂‖ of every relation (Q, 2R), ‖t − t̂‖ of every node (n,)."""

@@ -6,7 +6,7 @@ space: masks reach 1e-10, and a product of three of them underflows float32.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from powerlink.kernels.segments import gather, segment_logsumexp
 class _Hop:
     """The edges a walk can take at one hop, and the nodes they lead to, numbered from zero."""
 
-    edge: Tensor  # (e,) kept edge
+    edge: Tensor  # (e,) position among the edges on walks
     source: Tensor  # (e,) position among the nodes of the hop before
     target: Tensor  # (e,) position among this hop's nodes
     num_nodes: int
@@ -38,7 +38,7 @@ class PowerPath:
     def __init__(self, graph: ComputationGraph, longest: int, shortest: int = 2) -> None:
         self._num_queries = graph.num_queries
         self._shortest = shortest
-        self._hops = _hops_on_walks(graph, longest)
+        self._edges, self._hops = _hops_on_walks(graph, longest)
         counts = torch.stack(self._powers(None), dim=1)  # (Q, lengths) log number of walks
         self._log_counts = counts
         self._has_walk = counts.isfinite()
@@ -55,7 +55,8 @@ class PowerPath:
     def _log_probability(self, logits: Tensor) -> Tensor:
         if not self._any_active:
             return logits.new_zeros(self._num_queries) + 0 * logits.sum()
-        powers = torch.stack(self._powers(torch.nn.functional.logsigmoid(logits)), dim=1)  # (Q, lengths)
+        log_mask = torch.nn.functional.logsigmoid(gather(logits, self._edges))
+        powers = torch.stack(self._powers(log_mask), dim=1)  # (Q, lengths)
         lengths = torch.arange(powers.size(1), device=powers.device) + self._shortest
         # A length without a walk is −inf in both; keep its NaN out of value and gradient alike.
         masked = powers.masked_fill(~self._has_walk, 0.0) - self._log_counts.masked_fill(~self._has_walk, 0.0)
@@ -81,8 +82,8 @@ class PowerPath:
         return [power if log_mask is None else power.to(log_mask.dtype) for power in powers]
 
 
-def _hops_on_walks(graph: ComputationGraph, longest: int) -> list[_Hop]:
-    """List the kept edges that lie on a walk from head to tail of at most `longest` hops, hop by hop."""
+def _hops_on_walks(graph: ComputationGraph, longest: int) -> tuple[Tensor, list[_Hop]]:
+    """List the kept edges that lie on a walk from head to tail of at most `longest` hops, (w,), and hop by hop."""
     edges = graph.kept_edges
     near = torch.zeros(longest, graph.num_nodes, dtype=torch.bool, device=graph.device)
     near[0, graph.tail] = True  # near[l]: a walk of at most l edges leads from here to the tail
@@ -111,4 +112,6 @@ def _hops_on_walks(graph: ComputationGraph, longest: int) -> list[_Hop]:
             )
         )
         before = after
-    return hops
+    everyone, place = torch.cat([hop.edge for hop in hops]).unique(return_inverse=True)
+    places = place.split([hop.edge.numel() for hop in hops])
+    return everyone, [replace(hop, edge=part) for hop, part in zip(hops, places, strict=True)]

@@ -175,8 +175,7 @@ class PairScorer:
         second, second_bias, last, last_bias = (part.expand(graph.num_queries, *part.shape[1:]) for part in deeper)
         return edge_mlp(
             self._rows,
-            self._nodes @ source,
-            self._nodes @ target,
+            (self._nodes @ torch.cat([source, target], dim=1)).unflatten(1, (2, -1)),
             by_query,
             second=second,
             second_bias=second_bias,

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.kernels.segments import segment_sum
-from powerlink.models.protocol import LinkModel
+from powerlink.graphs.incidence import row_pointer
+from powerlink.kernels.segments import run_sum
+from powerlink.models.protocol import LinkModel, logits_by_weight
 
 
 class Term(Protocol):
@@ -22,22 +23,37 @@ class Prediction:
     """Keep the prediction: −log P(Y = 1) on the masked graph (the paper's mutual-information term, Eq. 10)."""
 
     def __init__(self, model: LinkModel, graph: ComputationGraph) -> None:
-        self._model, self._graph = model, graph
+        self._logits_of = logits_by_weight(model, graph.kept_edges, graph.triples)
 
     def __call__(self, logits: Tensor) -> Tensor:
-        embeddings = self._model.encode(self._graph.kept_edges, torch.sigmoid(logits))
         # softplus of the negated logit is −log sigmoid without its underflow
-        return torch.nn.functional.softplus(-self._model.score(embeddings, self._graph.triples))
+        return torch.nn.functional.softplus(-self._logits_of(torch.sigmoid(logits)))
+
+
+class QuerySums:
+    """Sums of a number per kept edge over each query's: (E,) → (Q,)."""
+
+    def __init__(self, graph: ComputationGraph) -> None:
+        self._query = graph.kept_edges.query
+        self._row = row_pointer(self._query, graph.num_queries)
+
+    @property
+    def counts(self) -> Tensor:
+        """How many kept edges each query has: (Q,)."""
+        return self._row.diff()
+
+    def __call__(self, values: Tensor) -> Tensor:
+        return run_sum(values, self._query, self._row)
 
 
 class Size:
     """Stay small: ‖M‖₂ over the query's kept edges (Eq. 11)."""
 
     def __init__(self, graph: ComputationGraph) -> None:
-        self._query, self._num_queries = graph.kept_edges.query, graph.num_queries
+        self._sums = QuerySums(graph)
 
     def __call__(self, logits: Tensor) -> Tensor:
-        squares = segment_sum(torch.sigmoid(logits).square(), self._query, self._num_queries)
+        squares = self._sums(torch.sigmoid(logits).square())
         # √0 has an infinite slope; a query without kept edges must not poison the batch
         return squares.clamp(min=torch.finfo(squares.dtype).tiny).sqrt()
 
@@ -46,22 +62,22 @@ class TotalSize:
     """Stay small, edge by edge: Σ M over the query's kept edges, so that each edge pays the same in any graph."""
 
     def __init__(self, graph: ComputationGraph) -> None:
-        self._query, self._num_queries = graph.kept_edges.query, graph.num_queries
+        self._sums = QuerySums(graph)
 
     def __call__(self, logits: Tensor) -> Tensor:
-        return segment_sum(torch.sigmoid(logits), self._query, self._num_queries)
+        return self._sums(torch.sigmoid(logits))
 
 
 class Entropy:
     """Be decided: the mean of −M log M − (1 − M) log(1 − M) over the query's kept edges, in nats."""
 
     def __init__(self, graph: ComputationGraph) -> None:
-        self._query, self._num_queries = graph.kept_edges.query, graph.num_queries
-        self._count = torch.bincount(self._query, minlength=self._num_queries).clamp(min=1)
+        self._sums = QuerySums(graph)
+        self._count = self._sums.counts.clamp(min=1)
 
     def __call__(self, logits: Tensor) -> Tensor:
         mask = torch.sigmoid(logits)
         # −log M is softplus of the negated logit: exact where M itself is rounded to 0 or 1
         softplus = torch.nn.functional.softplus
         entropy = mask * softplus(-logits) + torch.sigmoid(-logits) * softplus(logits)
-        return segment_sum(entropy, self._query, self._num_queries) / self._count
+        return self._sums(entropy) / self._count

@@ -14,10 +14,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from powerlink.kernels.fused import product_precision
+from powerlink.kernels.fused import scorer_precision
 
 TILE = 64  # edges that a matrix unit multiplies at once
 WIDEST = 64  # hidden layers whose tiles fit a multiprocessor's memory on the way back
+
+
+@triton.jit
+def product(a, b, PRECISION: tl.constexpr):
+    """The product of two tiles, summed in float32."""
+    if PRECISION == "bf16":
+        return tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16))
+    else:
+        return tl.dot(a, b, input_precision=PRECISION)
 
 
 @triton.jit
@@ -59,7 +68,7 @@ def _score_runs(
         edge = first + tl.arange(0, EDGES)
         inside = edge < end
         hidden = _hidden(table_ptr, row_ptr, num_edges, edge, inside, width, EDGES, WIDTH)
-        deeper = tl.maximum(tl.dot(hidden, matrix, input_precision=PRECISION) + bias[None, :], 0.0)
+        deeper = tl.maximum(product(hidden, matrix, PRECISION) + bias[None, :], 0.0)
         tl.store(out_ptr + edge, tl.sum(deeper * last[None, :], axis=1) + last_bias, mask=inside)
 
 
@@ -69,7 +78,10 @@ def _slopes_of_runs(
     slope_ptr, share_ptr, num_edges,
     width: tl.constexpr, EDGES: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A run's share of the parameters' slopes lies in a row: the matrix, its bias, the last weights, the last bias."""
+    """A run's share of Σ grad·hidden⊗D, Σ grad·D and Σ grad lies in a row, D = [second layer > 0].
+
+    The slopes of all parameters follow from these sums, without a look at any edge.
+    """
     run = tl.program_id(0).to(tl.int64)
     query = tl.load(query_ptr + run)
     start = tl.load(start_ptr + run)
@@ -79,29 +91,27 @@ def _slopes_of_runs(
     matrix = _matrix(second_ptr, query, width, WIDTH)
     bias = tl.load(second_bias_ptr + query * width + place, mask=there, other=0.0)
     last = tl.load(last_ptr + query * width + place, mask=there, other=0.0)
-    d_matrix = tl.zeros((WIDTH, WIDTH), dtype=tl.float32)
-    d_bias = tl.zeros((WIDTH,), dtype=tl.float32)
-    d_last = tl.zeros((WIDTH,), dtype=tl.float32)
-    d_last_bias = tl.zeros((EDGES,), dtype=tl.float32)
+    backwards = tl.trans(matrix * last[None, :])
+    products = tl.zeros((WIDTH, WIDTH), dtype=tl.float32)
+    sums = tl.zeros((WIDTH,), dtype=tl.float32)
+    total = tl.zeros((EDGES,), dtype=tl.float32)
     for first in range(start, end, EDGES):
         edge = first + tl.arange(0, EDGES)
         inside = edge < end
         grad = tl.load(grad_ptr + edge, mask=inside, other=0.0)  # zero outside: no share in any sum
         hidden = _hidden(table_ptr, row_ptr, num_edges, edge, inside, width, EDGES, WIDTH)
-        deeper = tl.maximum(tl.dot(hidden, matrix, input_precision=PRECISION) + bias[None, :], 0.0)
-        d_last += tl.sum(deeper * grad[:, None], axis=0)
-        d_last_bias += grad
-        back = tl.where(deeper > 0, grad[:, None] * last[None, :], 0.0)
-        d_bias += tl.sum(back, axis=0)
-        d_matrix += tl.dot(tl.trans(hidden), back, input_precision=PRECISION)
-        front = tl.dot(back, tl.trans(matrix), input_precision=PRECISION)
+        # zeros and ones are exact in any precision: the gradient stays outside of what is rounded
+        active = (product(hidden, matrix, PRECISION) + bias[None, :] > 0).to(tl.float32)
+        total += grad
+        sums += tl.sum(active * grad[:, None], axis=0)
+        products += product(tl.trans(hidden * grad[:, None]), active, PRECISION)
+        front = product(active, backwards, PRECISION) * grad[:, None]
         spot = edge.to(tl.int64)[:, None] * width + place[None, :]
         tl.store(slope_ptr + spot, tl.where(hidden > 0, front, 0.0), mask=inside[:, None] & there[None, :])
-    share_ptr += run * (width * width + 2 * width + 1)
-    tl.store(share_ptr + place[:, None] * width + place[None, :], d_matrix, mask=there[:, None] & there[None, :])
-    tl.store(share_ptr + width * width + place, d_bias, mask=there)
-    tl.store(share_ptr + width * width + width + place, d_last, mask=there)
-    tl.store(share_ptr + width * width + 2 * width, tl.sum(d_last_bias, axis=0))
+    share_ptr += run * (width * width + width + 1)
+    tl.store(share_ptr + place[:, None] * width + place[None, :], products, mask=there[:, None] & there[None, :])
+    tl.store(share_ptr + width * width + place, sums, mask=there)
+    tl.store(share_ptr + width * width + width, tl.sum(total, axis=0))
 
 
 def score_runs(table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor], parameters: list[Tensor]) -> Tensor:
@@ -121,10 +131,10 @@ def score_runs(table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor],
 def slopes_of_runs(
     table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor], parameters: list[Tensor], grad: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the slopes of each edge's gathered rows, (E, H), and each run's share of the parameters', (runs, …)."""
+    """Return the slopes of each edge's gathered rows, (E, H), and each run's shares, (runs, H·H + H + 1)."""
     width = table.size(1)
     slopes = table.new_empty(rows.size(1), width)
-    shares = table.new_empty(runs[0].numel(), width * width + 2 * width + 1)
+    shares = table.new_empty(runs[0].numel(), width * width + width + 1)
     if runs[0].numel():
         _slopes_of_runs[(runs[0].numel(),)](
             table, rows, *runs, *(part.contiguous() for part in parameters[:3]), grad.contiguous(), slopes, shares,
@@ -136,6 +146,5 @@ def slopes_of_runs(
 def _shape(table: Tensor) -> dict[str, Any]:
     width = table.size(1)
     padded = max(16, triton.next_power_of_2(width))  # the smallest side of a matrix unit's product
-    # three products of TF32 are as exact as float32 for ReLUs to come, on matrix units
-    precision = "tf32x3" if product_precision() == "ieee" else "tf32"
+    precision = scorer_precision()
     return {"width": width, "EDGES": TILE, "WIDTH": padded, "PRECISION": precision, "num_warps": 4, "num_stages": 2}

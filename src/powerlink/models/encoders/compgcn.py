@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 
-from powerlink.graphs.edges import Edges, EdgeSlice
-from powerlink.kernels.message_sum import message_sum, read_rows, related_sum
+from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels.message_sum import Messages, read_rows, related_messages
+from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
 
 Composition = Literal["mult", "sub", "corr"]
 
 
 def compose(nodes: Tensor, relations: Tensor, how: Composition) -> Tensor:
     """Combine node and relation vectors (n, d): product, difference or circular correlation."""
-    if how == "mult":
+    if how == "mult" or not nodes.numel():  # an FFT refuses to transform no vectors
         return nodes * relations
     if how == "sub":
         return nodes - relations
@@ -25,7 +26,7 @@ def compose(nodes: Tensor, relations: Tensor, how: Composition) -> Tensor:
     return correlation
 
 
-class CompGCNLayer(nn.Module):
+class CompGCNLayer(Layer):
     """h'_t = tanh(BN((W_fact Σ_facts φ + W_inv Σ_inverses φ + W_self φ(h_t, r_self)) / 3)), φ = compose(h_s,
     r)·norm·weight.
 
@@ -47,30 +48,32 @@ class CompGCNLayer(nn.Module):
         for weight in (*self.direction, self.self_loop, self.self_relation, self.relation_map):
             nn.init.xavier_normal_(weight)
 
-    def forward(
-        self, nodes: Tensor, relations: Tensor, edges: EdgeSlice, edge_weight: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Pass messages once: nodes (n, in), relations (2R, in) → (n, out), (2R, out)."""
-        count, width = nodes.shape
+    def offer(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Offer:
+        """Compose nodes (sources, in) with relations (2R, in)."""
+        selves = nodes[: edges.num_targets]
+        own = compose(selves, self.self_relation.expand_as(selves), self.composition) @ self.self_loop
+        return Offer(self._messages(nodes, relations, edges), edges.norm, own)
+
+    def receive(self, offer: Offer, weight: Tensor) -> Tensor:
+        """Add them up, times the edges' weights (E,): (targets, out)."""
         # Sum first and map afterwards: the map is linear, and there are fewer nodes than messages.
-        received = self._received(nodes, relations, edges, edges.norm * edges.weights(edge_weight))  # (2n, in)
-        mapped = received.view(count, 2 * width) @ self.direction.reshape(2 * width, -1)
-        own = compose(nodes, self.self_relation.expand_as(nodes), self.composition) @ self.self_loop
-        out = (self.dropout(mapped) + own) / 3
+        width, _ = self.self_loop.shape
+        mapped = offer.received(weight).view(-1, 2 * width) @ self.direction.reshape(2 * width, -1)
+        out = (self.dropout(mapped) + offer.own) / 3
         if self.bias is not None:
             out = out + self.bias
-        return torch.tanh(self.norm(out)), relations @ self.relation_map
+        return torch.tanh(self.norm(out))
 
-    def _received(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice, weight: Tensor) -> Tensor:
+    def _messages(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Messages:
         if self.composition == "mult":
-            return related_sum(nodes, relations, weight, edges)
+            return related_messages(nodes, relations, edges)
         messages = compose(
             read_rows(nodes, edges.pair_sources), read_rows(relations, edges.pair_relations), self.composition
         )
-        return message_sum(messages, weight, edges.pairs_to_targets_by_direction)
+        return Messages(messages, None, edges.pairs_to_targets_by_direction)
 
 
-class CompGCN(nn.Module):
+class CompGCN(LayeredEncoder):
     """Layers of CompGCN over a learned embedding per entity and per relation."""
 
     def __init__(
@@ -103,10 +106,9 @@ class CompGCN(nn.Module):
         for table in (self.entity, self.relation):
             nn.init.normal_(table, std=table.size(1) ** -0.5)
 
-    def forward(self, graph: Edges, edge_weight: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the nodes' vectors (n, d) and the relations' (2R, d)."""
-        nodes, relations = graph.rows_of(self.entity), self.relation
-        for depth, layer in enumerate(self.layers, start=1):
-            edges = graph.layer(len(self.layers) - depth)
-            nodes, relations = layer(nodes, relations, edges, edge_weight)
-        return nodes, relations
+    def relations_by_layer(self) -> list[Tensor]:
+        """Return the relations' vectors as each layer reads them, and at last as they are returned: (2R, ·) each."""
+        tables = [self.relation]
+        for layer in self.layers:
+            tables.append(tables[-1] @ cast(CompGCNLayer, layer).relation_map)
+        return tables

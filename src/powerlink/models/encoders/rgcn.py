@@ -11,11 +11,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from powerlink.graphs.edges import Edges, EdgeSlice
-from powerlink.kernels.relation_blocks import block_sum
+from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels.relation_blocks import related_blocks
+from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
 
 
-class RGCNLayer(nn.Module):
+class RGCNLayer(Layer):
     """h'_t = tanh(W₀ h_t + Σ_e norm·weight·W_r h_s), W_r block-diagonal."""
 
     def __init__(self, width_in: int, width_out: int, num_relations: int, blocks: int, dropout: float) -> None:
@@ -28,14 +29,18 @@ class RGCNLayer(nn.Module):
         nn.init.uniform_(self.blocks, -bound, bound)
         nn.init.xavier_uniform_(self.self_loop)
 
-    def forward(self, nodes: Tensor, edges: EdgeSlice, edge_weight: Tensor | None) -> Tensor:
-        """Pass messages once: nodes (n, in) → (n, out)."""
-        received = block_sum(nodes, self.blocks, edges.norm * edges.weights(edge_weight), edges)
-        out: Tensor = torch.tanh(self.dropout(received) + nodes @ self.self_loop + self.bias)
+    def offer(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Offer:
+        """Multiply nodes (sources, in) by their messages' matrices."""
+        own = nodes[: edges.num_targets] @ self.self_loop + self.bias
+        return Offer(related_blocks(nodes, self.blocks, edges), edges.norm, own)
+
+    def receive(self, offer: Offer, weight: Tensor) -> Tensor:
+        """Add them up, times the edges' weights (E,): (targets, out)."""
+        out: Tensor = torch.tanh(self.dropout(offer.received(weight)) + offer.own)
         return out
 
 
-class RGCN(nn.Module):
+class RGCN(LayeredEncoder):
     """Layers of RGCN over a learned embedding per entity; relations keep their own embedding."""
 
     def __init__(
@@ -51,11 +56,3 @@ class RGCN(nn.Module):
 
     def scale_output(self, scale: float) -> None:
         """Leave the vectors as they are: without a norm they begin small, and that suits every decoder."""
-
-    def forward(self, graph: Edges, edge_weight: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the nodes' vectors (n, d) and the relations' (2R, d)."""
-        nodes = graph.rows_of(self.entity)
-        for depth, layer in enumerate(self.layers, start=1):
-            edges = graph.layer(len(self.layers) - depth)
-            nodes = layer(nodes, edges, edge_weight)
-        return nodes, self.relation

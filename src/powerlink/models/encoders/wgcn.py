@@ -7,11 +7,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from powerlink.graphs.edges import Edges, EdgeSlice
-from powerlink.kernels.message_sum import message_sum, read_rows
+from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels.message_sum import Messages, read_rows
+from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
 
 
-class WGCNLayer(nn.Module):
+class WGCNLayer(Layer):
     """h'_t = tanh(BN(Σ_e weight·(α_r + α_r⁻¹)·W h_s)), with W h_t added if there is a self-loop.
 
     As published a sum grows with its node's degree, and hubs leave the batch norm little room to tell other nodes
@@ -19,7 +20,14 @@ class WGCNLayer(nn.Module):
     """
 
     def __init__(
-        self, width_in: int, width_out: int, num_relations: int, *, self_loop: bool, degree_norm: bool
+        self,
+        width_in: int,
+        width_out: int,
+        num_relations: int,
+        *,
+        self_loop: bool,
+        degree_norm: bool,
+        dropout: float,
     ) -> None:
         super().__init__()
         self.linear = nn.Parameter(torch.empty(width_in, width_out))
@@ -27,23 +35,27 @@ class WGCNLayer(nn.Module):
         self.norm = nn.BatchNorm1d(width_out)
         self.self_loop = self_loop
         self.degree_norm = degree_norm
+        self.dropout = nn.Dropout(dropout)
         nn.init.xavier_uniform_(self.linear)
 
-    def forward(self, nodes: Tensor, edges: EdgeSlice, edge_weight: Tensor | None) -> Tensor:
-        """Pass messages once: nodes (n, in) → (n, out)."""
+    def offer(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Offer:
+        """Map nodes (sources, in)."""
         shared = self.relation_weight.view(2, -1).sum(0).repeat(2).unsqueeze(1)  # a relation and its inverse add theirs
+        mapped = self.dropout(nodes) @ self.linear
+        own = mapped[: edges.num_targets] if self.self_loop else None
         scale = read_rows(shared, edges.edge_relations).squeeze(1)
         if self.degree_norm:
             scale = scale * edges.norm
-        mapped = nodes @ self.linear
-        received = message_sum(mapped, scale * edges.weights(edge_weight), edges.nodes_to_targets)
-        if self.self_loop:
-            received = received + mapped
-        out: Tensor = torch.tanh(self.norm(received))
+        return Offer(Messages(mapped, None, edges.nodes_to_targets), scale, own)
+
+    def receive(self, offer: Offer, weight: Tensor) -> Tensor:
+        """Add them up, times the edges' weights (E,): (targets, out)."""
+        received = offer.received(weight)
+        out: Tensor = torch.tanh(self.norm(received if offer.own is None else received + offer.own))
         return out
 
 
-class WGCN(nn.Module):
+class WGCN(LayeredEncoder):
     """Layers of WGCN over a learned embedding per entity; relations keep their own embedding."""
 
     def __init__(
@@ -62,22 +74,19 @@ class WGCN(nn.Module):
         nn.init.xavier_normal_(self.entity)
         nn.init.xavier_normal_(self.relation)
         self.layers = nn.ModuleList(
-            WGCNLayer(a, b, num_relations, self_loop=self_loop, degree_norm=degree_norm) for a, b in pairwise(widths)
+            WGCNLayer(
+                a,
+                b,
+                num_relations,
+                self_loop=self_loop,
+                degree_norm=degree_norm,
+                dropout=dropout if depth else 0.0,  # between layers, not before the first
+            )
+            for depth, (a, b) in enumerate(pairwise(widths))
         )
-        self.dropout = nn.Dropout(dropout)
 
     def scale_output(self, scale: float) -> None:
         """Set how large the vectors of the untrained encoder are."""
         last = self.layers[-1]
         assert isinstance(last, WGCNLayer)
         nn.init.constant_(last.norm.weight, scale)
-
-    def forward(self, graph: Edges, edge_weight: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the nodes' vectors (n, d) and the relations' (2R, d)."""
-        nodes = graph.rows_of(self.entity)
-        for depth, layer in enumerate(self.layers, start=1):
-            edges = graph.layer(len(self.layers) - depth)
-            nodes = layer(nodes, edges, edge_weight)
-            if depth < len(self.layers):
-                nodes = self.dropout(nodes)
-        return nodes, self.relation

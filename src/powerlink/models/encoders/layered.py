@@ -1,0 +1,81 @@
+"""What the encoders share: layers that first offer messages and then receive them, weighted.
+
+What is offered does not depend on the edges' weights. The first layer's offer is therefore the same for every mask of a
+graph, and so are all relations' vectors: they are prepared once, for any number of passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from powerlink.graphs.edges import Edges, EdgeSlice
+from powerlink.kernels.message_sum import Messages
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What a layer's edges carry, by how much the model itself scales each, and what a node adds of its own."""
+
+    messages: Messages
+    scale: Tensor  # (E,)
+    own: Tensor | None  # (targets, out)
+
+    def received(self, weight: Tensor) -> Tensor:
+        """Return the sum of the messages, times the edges' weights (E,), at every row."""
+        return self.messages.summed(self.scale * weight)
+
+
+class Layer(nn.Module):
+    """One round of messages."""
+
+    def offer(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Offer:
+        """Make messages of nodes (sources, in) and relations (2R, in)."""
+        raise NotImplementedError
+
+    def receive(self, offer: Offer, weight: Tensor) -> Tensor:
+        """Add them up, times the edges' weights (E,): (targets, out)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a pass over a graph needs, whatever its edges' weights."""
+
+    offer: Offer  # of the first layer
+    relations: list[Tensor]  # (2R, ·) as each layer reads them, and at last as they are returned
+
+
+class LayeredEncoder(nn.Module):
+    """Layers over a learned embedding per entity, and vectors of the relations."""
+
+    entity: Tensor  # (N, in)
+    relation: Tensor  # (2R, ·)
+    layers: nn.ModuleList
+
+    def relations_by_layer(self) -> list[Tensor]:
+        """Return the relations' vectors as each layer reads them, and at last as they are returned: (2R, ·) each."""
+        return [self.relation] * (len(self.layers) + 1)
+
+    def prepare(self, graph: Edges) -> Prepared:
+        """Do what no weight of an edge changes."""
+        relations = self.relations_by_layer()
+        edges = graph.layer(len(self.layers) - 1)
+        return Prepared(self._layer(0).offer(graph.rows_of(self.entity), relations[0], edges), relations)
+
+    def forward(self, graph: Edges, edge_weight: Tensor | None, prepared: Prepared | None = None) -> Tensor:
+        """Return the nodes' vectors (n, d)."""
+        prepared = prepared or self.prepare(graph)
+        nodes, last = None, len(self.layers) - 1
+        for depth in range(len(self.layers)):
+            edges, layer = graph.layer(last - depth), self._layer(depth)
+            offer = prepared.offer if nodes is None else layer.offer(nodes, prepared.relations[depth], edges)
+            nodes = layer.receive(offer, edges.weights(edge_weight))
+        assert nodes is not None, "an encoder has a layer"
+        return nodes
+
+    def _layer(self, depth: int) -> Layer:
+        layer = self.layers[depth]
+        assert isinstance(layer, Layer)
+        return layer
