@@ -18,11 +18,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from powerlink import ModelSettings, Subject, TrainingSettings, load_graph, rank, train
+from best_fit import best_fit
+from powerlink import ExplainSettings, ModelSettings, Subject, TrainingSettings, load_graph, rank, train
+from powerlink.atomic_file import write_atomically
 from powerlink.models.checkpoint import versions
 from powerlink.report.compare import as_plain, write_comparison
 from powerlink.run.compare import compare_model, find_recipes, makers
 from powerlink.run.comparison_folder import CompareSettings, Comparison
+from powerlink.run.fitting import spread_over
 from powerlink.run.queries import choose_queries
 from powerlink.verify.comparison import ModelComparison
 
@@ -36,13 +39,15 @@ def compared(
     subject: Subject, folder: Path, names: list[str], queries: int, fit: int
 ) -> tuple[ModelComparison, dict[str, Any]]:
     """Compare the explainers of one model."""
-    comparison = Comparison(folder, CompareSettings(fit=fit), subject.graph.fingerprint)
+    comparison = Comparison(folder, CompareSettings(), subject.graph.fingerprint)
     chosen = choose_queries(subject, torch.from_numpy(np.array(subject.graph.test)), "believed", limit=queries)
 
     def told(explainer: str, more: int) -> None:
         print(f"  {explainer:14} {more:4} more", flush=True)
 
-    explainers = makers(comparison, subject, find_recipes(names, can_fit=True))
+    fits = fitted(comparison, subject, fit) if "pg-explainer" in names else {"tried": []}
+    weights = [comparison.home(subject) / fits["file"]] if fits["tried"] else []
+    explainers = makers(comparison, subject, find_recipes(names, can_fit=True), weights)
     found = compare_model(comparison, subject, chosen, explainers, told=told)
     spent = sum(
         sum(p.whole_cpu.values()) - p.scoring_cpu for p in found.paces.values()
@@ -51,8 +56,21 @@ def compared(
         "mrr": rank(subject).mrr,
         "looked at": chosen.looked_at,
         "cpu seconds": spent * len(chosen.queries),
+        "fit": fits,
         **as_plain(found),
     }
+
+
+def fitted(comparison: Comparison, subject: Subject, count: int) -> dict[str, Any]:
+    """Fit PGExplainer-Link in the best of a few ways, or tell what an earlier run has fitted."""
+    home = comparison.home(subject)
+    if not (home / "fit.json").is_file():
+        train = spread_over(torch.from_numpy(np.array(subject.graph.train)), count)
+        valid = choose_queries(subject, torch.from_numpy(np.array(subject.graph.valid)), "believed", limit=count)
+        own_order = ExplainSettings(select="mask", also_consider="none")
+        found = best_fit(subject, train, valid.queries, home, own_order)
+        write_atomically(home / "fit.json", (json.dumps(found, indent=1) + "\n").encode())
+    return dict(json.loads((home / "fit.json").read_text("utf-8")))
 
 
 def main() -> None:
@@ -63,7 +81,7 @@ def main() -> None:
     parser.add_argument("--machine", default="1 core of a 2-core CPU")
     parser.add_argument("--explainers", default=",".join(ALL), help="names, separated by commas")
     parser.add_argument("--queries", type=int, default=100)
-    parser.add_argument("--fit", type=int, default=200, help="training facts that pg-explainer is fitted on")
+    parser.add_argument("--fit", type=int, default=40, help="training facts that pg-explainer is fitted on")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     graph = load_graph("umls", data_dir=arguments.data_dir)

@@ -90,7 +90,16 @@ TRIED: dict[str, tuple[dict[str, Any], ...]] = {
         {"size_weight": 2e-4, "entropy_weight": 0.0, "lr": 0.01},
     ),
 }
-TIMED = ("power-link", "power-link-free", "page-link")
+# PaGE-Link's own configuration for this data set; its search there has no bound on length, five hops come close.
+# What the paper put in its place takes the same steps at the same rate.
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "power-link-free": {"steps": 20, "lr": 0.01},
+    "page-link": {"steps": 20, "longest": 5},
+}
+TIMED: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in ("power-link", "power-link-free", "page-link")},
+    **{f"{name}, as published": (name, own) for name, own in PUBLISHED.items()},
+}
 FLOORS = ("gradient", "shortest", "low-degree", "random")
 GRAPHS = {
     "1 hop, 2-core": (1, 2),
@@ -187,7 +196,20 @@ def trained(data: ExplainedLinks, seed: int) -> Trained:
     believed = len(predicted_links(subject, split))
     told = {"seed": seed, "link AUC": accuracy, "test links": len(split.links_of("test")), "believed": believed}
     print(f"split {seed}: link AUC {accuracy['test']:.3f}, {believed} links believed, {seconds:.1f} s", flush=True)
-    return split, subject, {**told, "seconds": seconds}
+    return (
+        split,
+        subject,
+        {**told, "believed without edges": believed_without_edges(subject, split), "seconds": seconds},
+    )
+
+
+@torch.no_grad()
+def believed_without_edges(subject: Subject, data: ExplainedLinks) -> int:
+    """Count the believed test links that keep more than one half when no edge carries a message."""
+    links = predicted_links(subject, data)
+    with undisturbed(subject.model):
+        nothing = torch.zeros(subject.messages.num_edges, device=subject.messages.device)
+        return int((subject.model.score(subject.model.encode(subject.messages, nothing), links) > 0).sum())
 
 
 def choice(name: str, data: ExplainedLinks, subject: Subject, file: Path) -> list[dict[str, Any]]:
@@ -203,7 +225,7 @@ def choice(name: str, data: ExplainedLinks, subject: Subject, file: Path) -> lis
 
 
 def speed(data: ExplainedLinks, subject: Subject, rounds: int = 3) -> list[dict[str, Any]]:
-    """Time Power-Link, with and without its scorer, and PaGE-Link on the same graphs in turns, 50 steps each.
+    """Time Power-Link, with and without its scorer, and PaGE-Link on the same graphs in turns.
 
     Seconds of this process, a query: the least of the rounds.
     """
@@ -213,12 +235,13 @@ def speed(data: ExplainedLinks, subject: Subject, rounds: int = 3) -> list[dict[
         graphs = [computation_graph(subject, part, SETTINGS) for part in queries[:count].split(size)]
         spent: dict[str, list[float]] = {name: [] for name in TIMED}
         for _ in range(rounds):
-            for explainer in map(make_explainer, TIMED):
+            for called, (name, own) in TIMED.items():
+                explainer = make_explainer(name, own)
                 start = time.process_time()
                 with undisturbed(subject.model):
                     for graph in graphs:
                         explainer.score_edges(subject.model, graph, 0)
-                spent[explainer.name].append((time.process_time() - start) / len(queries[:count]))
+                spent[called].append((time.process_time() - start) / len(queries[:count]))
         rows.append({"queries at once": size, **{name: min(times) for name, times in spent.items()}})
         print(f"  seconds a query: {rows[-1]}", flush=True)
     return rows
@@ -273,8 +296,9 @@ def main() -> None:
         "graphs": computation_graphs(*first, PowerLink(**best["power-link"])),
         "explainers": {},
     }
-    wanted = {f"{name}, chosen": (name, best[name]) for name in TRIED if best[name]}
-    wanted = {**{name: (name, {}) for name in (*TRIED, *FLOORS, OnAWalk.name)}, **wanted}
+    wanted: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in (*TRIED, *FLOORS, OnAWalk.name)}
+    wanted |= {f"{name}, as published": (name, own) for name, own in PUBLISHED.items()}
+    wanted |= {f"{name}, chosen": (name, best[name]) for name in TRIED if best[name]}
     for called in sorted(wanted, key=lambda called: list(wanted).index(called.split(",")[0])):
         found = evaluated(*wanted[called], models, arguments.links, fit)
         results["explainers"][called] = found

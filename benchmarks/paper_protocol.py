@@ -3,8 +3,8 @@
 Settings are those of its table "The detailed setup of the experiment" and, where that is silent, of its authors' code:
 50 steps at a rate of 0.005, order 3 and γ = 0.03 (all `PowerLink`'s defaults), 40 paths of at most five hops, hub limit
 200, 2-core. Test facts with a probability above one half, under the table's cap on nodes; what it excludes is counted.
-The peers have their own defaults; PGExplainer-Link is fitted on training facts under the same cap, with the best of
-`FITS` by the logit drop on validation facts.
+The peers have their own defaults; PGExplainer-Link is fitted on training facts under the same cap, in the best of
+a few ways (best_fit.py).
 
 It goes on where it was if it is killed, and `--seconds` ends it between two batches.
 
@@ -27,9 +27,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from powerlink import ExplainSettings, Subject, explain_many, load_model, make_explainer, rank
+from best_fit import best_fit
+from powerlink import ExplainSettings, Subject, load_model, make_explainer, rank
 from powerlink.atomic_file import write_atomically
-from powerlink.explainers.learned.pg_explainer import PGFitting
 from powerlink.graphs.computation_graph import node_counts
 from powerlink.models.checkpoint import versions
 from powerlink.models.subject import undisturbed
@@ -37,20 +37,13 @@ from powerlink.pipeline import computation_graph
 from powerlink.report.compare import as_plain, write_comparison
 from powerlink.run.compare import compare_model, find_recipes, makers
 from powerlink.run.comparison_folder import CompareSettings, Comparison, Selection
-from powerlink.run.fitting import fit_explainer
 from powerlink.run.queries import Chosen, choose_queries
 from powerlink.run.scored_once import Elapsed
-from powerlink.verify.metrics import evaluate
 
 RESULTS = Path(__file__).parent / "results" / "paper_protocol.json"
 METHODS = ("power-link", "page-link", "gnn-explainer", "pg-explainer")
 ABLATIONS = tuple(f"power-link-{name}" for name in ("no-path", "no-prediction", "euclidean", "order-2", "order-4"))
 TIMED = ("power-link", "power-link-free", "page-link")
-FITS: tuple[dict[str, float], ...] = (
-    {},
-    {"size_weight": 1e-3, "entropy_weight": 0.1},
-    {"size_weight": 1e-5, "entropy_weight": 0.0},
-)
 
 
 @dataclass(frozen=True)
@@ -148,21 +141,9 @@ class Run:
         return {"queries": len(queries), "seconds": seconds}
 
     def _fit(self, count: int) -> dict[str, Any]:
-        """Fit PGExplainer-Link in a few ways, and name the one with the largest logit drop on validation facts."""
-        train, valid = self.chosen("train", count, seed=0), self.chosen("valid", count)
-        tried = []
-        for place, own in enumerate(FITS):
-            start, file = time.perf_counter(), self.folder / f"pg-explainer-{place}.safetensors"
-            how = {"fitting": PGFitting(**own), "settings": self.setup.settings}
-            explainer = fit_explainer(self.subject, train.queries, file, **how)
-            seconds = time.perf_counter() - start
-            found = explain_many(self.subject, valid.queries, explainer=explainer, settings=self.setup.settings)
-            (drop,) = [f.mean for f in evaluate(found).figures if f.metric == "logit drop, all paths"]
-            tried.append({"settings": own, "file": file.name, "logit drop": drop, "seconds": seconds})
-            print(f"  fit {own}: logit drop {drop:.3f}, {seconds:.0f} s", flush=True)
-            self.check_time()
-        best = max(tried, key=lambda entry: entry["logit drop"])
-        return {"file": best["file"], "queries": len(train.queries), "chosen": best["settings"], "tried": tried}
+        """Fit PGExplainer-Link on training facts under the cap."""
+        train, valid = self.chosen("train", count, seed=0).queries, self.chosen("valid", count).queries
+        return best_fit(self.subject, train, valid, self.folder, self.setup.settings)
 
 
 def find_folder(models: Path, name: str) -> Path:

@@ -48,7 +48,7 @@ What to take from it.
   a hop it can only take the first. So `hit` is unfair to it; look at `route`. `reading relations` is the same network with the
   edge's relation as one more input, fitted alike: where graphs are quiet or large it finds true paths that the other cannot, and
   where they are loud it is at chance, too. So relations are one reason, not the only one; that one network, fitted on 48 queries or
-  fewer, does not carry over to nodes it has not seen would be another, but was not tested. Both were fitted with a size weight of 0.25; at the default of 0.05
+  fewer, does not carry over to nodes it has not seen would be another, but was not tested. Both were fitted with a size weight of 0.25; at 0.05
   the network learns to keep every edge of these models.
 * Without the prediction term Power-Link never asks the model and its hits are chance; without the path term it loses little
   or nothing here.

@@ -36,6 +36,36 @@ class Careless:
         return EdgeScores(torch.full((graph.num_edges,), 2.0))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Faulty:
+    """Keeps the contract but for one fault, its name."""
+
+    name: str
+    cost: ClassVar[str] = "inverse"
+
+    def score_edges(self, model, graph, seed):
+        values = graph.kept.float()
+        if self.name == "ragged":
+            values = values[:-1]
+        elif self.name == "unbounded":
+            values[0] = torch.inf
+        elif self.name == "meddling":
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.add_(1.0)
+        elif self.name == "replacing":
+            model.bias = torch.nn.Parameter(model.bias + 5.0)
+        return EdgeScores(values)
+
+
+FAULTS = {
+    "ragged": "the explainer ragged returned scores of shape (",
+    "unbounded": "the explainer unbounded returned scores that are not finite",
+    "meddling": "the explainer meddling changed the model it was to explain",
+    "replacing": "the explainer replacing changed the model it was to explain",
+}
+
+
 @pytest.fixture(scope="module")
 def second(families, tmp_path_factory) -> Path:
     """Another model of the same graph."""
@@ -136,6 +166,28 @@ def test_an_explainer_that_breaks_its_contract_does_not_stop_the_others(powerlin
     outcome = powerlink(*arguments, "careless", "--out", tmp_path / "d")
     assert outcome.code == 1
     assert "no explainer could take part" in outcome.err
+
+
+def test_a_fault_is_told_by_name_and_leaves_the_others_as_if_it_had_not_been(powerlink, model, tmp_path, monkeypatch):
+    for name in FAULTS:
+        monkeypatch.setitem(EXPLAINERS, name, Recipe(name, Faulty, "faulty", {}))
+        monkeypatch.setattr(
+            Recipe,
+            "make",
+            lambda self, given=None, real=Recipe.make: (
+                Faulty(name=self.name) if self.kind is Faulty else real(self, given)
+            ),
+        )
+    arguments = ("compare", model, "--which", "all", "--limit", 3, "--explainers")
+    outcome = powerlink(*arguments, ",".join([*FAULTS, "gradient", "random"]), "--out", tmp_path / "c")
+    assert outcome.code == 1
+    lines = outcome.err.splitlines()
+    assert len(lines) == len(FAULTS)
+    for line, sentence in zip(lines, FAULTS.values(), strict=True):
+        assert line.startswith(f"left out: {sentence}")
+    assert powerlink(*arguments, "gradient,random", "--out", tmp_path / "d").code == 0
+    one, other = (json.loads((tmp_path / n / "compare.json").read_text("utf-8"))["models"][0] for n in ("c", "d"))
+    assert one["tables"] == other["tables"]
 
 
 def test_bad_input_is_told_in_one_sentence(refused, powerlink, model, second, tmp_path):

@@ -102,6 +102,21 @@ def test_scales_hold_their_values_and_round_ticks(values):
     assert len(ticks) >= 2
 
 
+def test_a_plot_of_nothing_but_zeros_begins_at_zero():
+    scale, ticks = _scale([0.0, 0.0], 10, 110, with_zero=True)
+    assert scale(0.0) == 10
+    assert min(ticks) == 0
+
+
+def test_the_page_says_what_the_figures_mean_and_whose_order_stands_side_by_side(france):
+    comparison = compared(france)
+    head, *rest = render_page([comparison], {}).split("<main>")
+    assert "a high F+, a low F− and a high Sparsity are wanted" in head
+    assert "first 3 paths in their own order" in rest[0]
+    proof = {"tables": {"proof": comparison.tables["proof"]}, "overlaps": {"proof": comparison.overlaps["proof"]}}
+    assert "first 3 paths as proof chooses them" in render_page([replace(comparison, **proof)], {})
+
+
 @pytest.mark.parametrize(
     ("value", "told"),
     [(0.0, "0"), (1e-5, "0.00001"), (0.30000000000000004, "0.3"), (8123.4, "8,123"), (-2.5, "−2.5"), (100.0, "100")],

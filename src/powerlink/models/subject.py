@@ -77,3 +77,23 @@ def weights_hash(model: nn.Module) -> str:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+@contextmanager
+def put_back_on_error(model: LinkModel) -> Iterator[None]:
+    """If what is done in here fails, give a torch model its numbers, gradients and flags back: others will ask it."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    owned = [(entries, dict(entries)) for m in modules for entries in (m._parameters, m._buffers)]
+    tensors = [t for _, entries in owned for t in entries.values() if t is not None]
+    kept = [(t, t.detach().clone(), t.grad, t.requires_grad) for t in tensors]
+    try:
+        yield
+    except BaseException:
+        for entries, before in owned:
+            entries.clear()
+            entries.update(before)  # type: ignore[arg-type]
+        for tensor, numbers, gradient, requires_grad in kept:
+            tensor.data.copy_(numbers)
+            tensor.grad = gradient
+            tensor.requires_grad_(requires_grad)
+        raise

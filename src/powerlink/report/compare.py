@@ -16,7 +16,7 @@ from rich.text import Text
 from powerlink.atomic_file import replace_together
 from powerlink.report import compare_plots
 from powerlink.report.cards import View, card
-from powerlink.report.compare_tables import TableView, agreement, of_queries, reading, tables
+from powerlink.report.compare_tables import TableView, agreement, of_queries, reading, side_by_side, tables
 from powerlink.report.html import page_of
 from powerlink.report.wording import harmless, isolated
 from powerlink.verify.comparison import ModelComparison
@@ -124,6 +124,7 @@ def _model(compared: ModelComparison) -> View:
         "intervals": compare_plots.intervals(compared),
         "scatters": compare_plots.scatters(compared),
         "legend": compare_plots.legend(compared),
+        "side_by_side": side_by_side(compared, PATHS_SIDE_BY_SIDE),
         "examples": [_example(example) for example in compared.examples],
     }
 

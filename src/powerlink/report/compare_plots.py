@@ -13,14 +13,14 @@ from powerlink.verify.comparison import ModelComparison
 from powerlink.verify.metrics import Protocol
 
 View = dict[str, Any]
-# Title, metric, protocol, and whether it is the same however paths are chosen.
+# Title (↑ more is better, ↓ less is), metric, protocol, and whether it is the same however paths are chosen.
 INTERVALS: tuple[tuple[str, str, Protocol, bool], ...] = (
-    ("Fall of the logit without the shown paths", "logit drop, all paths", "powerlink", False),
-    ("HΔR:5, facts removed, ranked among all", "HΔR:5", "powerlink", False),
-    ("HΔR:5, the paper's protocol", "HΔR:5", "paper", False),
-    ("F+ of the mask", "F+", "paper", True),
-    ("F− of the mask", "F−", "paper", True),
-    ("Sparsity of the mask over kept edges", "Sparsity (kept edges)", "paper", True),
+    ("Fall of the logit without the shown paths ↑", "logit drop, all paths", "powerlink", False),
+    ("HΔR:5, facts removed, ranked among all ↑", "HΔR:5", "powerlink", False),
+    ("HΔR:5, the paper's protocol ↑", "HΔR:5", "paper", False),
+    ("F+ of the mask ↑", "F+", "paper", True),
+    ("F− of the mask ↓", "F−", "paper", True),
+    ("Sparsity of the mask over kept edges ↑", "Sparsity (kept edges)", "paper", True),
 )
 LEFT, RIGHT, ROW, TOP, BOTTOM = 118.0, 430.0, 24.0, 8.0, 34.0
 SIDE = 300.0
@@ -107,7 +107,7 @@ def _scatter(
     *,
     logs: bool = False,
 ) -> View:
-    left, right, top, bottom = 64.0, 64.0 + SIDE, 12.0, 12.0 + SIDE * 0.75
+    left, right, top, bottom = 78.0, 78.0 + SIDE, 12.0, 12.0 + SIDE * 0.75
     x_scale, x_ticks = _scale([x for _, x, _ in points], left + 14, right - 14)
     y_make = _log_scale if logs else _scale
     y_scale, y_ticks = y_make([y for _, _, y in points], bottom - 14, top + 14)
@@ -144,6 +144,8 @@ def _scale(values: Sequence[float], start: float, end: float, *, with_zero: bool
     low, high = min(values, default=0.0), max(values, default=1.0)
     if with_zero:
         low, high = min(low, 0.0), max(high, 0.0)
+    if with_zero and low == high:  # all are zero: shares and falls lie above it
+        high = 1.0
     if high - low < 1e-9 * max(abs(low), abs(high), 1e-3):
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
     rough = (high - low) / 5

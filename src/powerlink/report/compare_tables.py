@@ -150,3 +150,9 @@ def reading(compared: ModelComparison) -> str:
         f"▲ above and ▼ below {harmless(compared.explainers[0])}: the 95 % interval of the difference, queries "
         "resampled in pairs, leaves out zero. Where nothing differs, one comparison in twenty is marked all the same."
     )
+
+
+def side_by_side(compared: ModelComparison, count: int) -> str:
+    """Say which paths stand side by side, and what the number beside them is."""
+    order = {"mask": "in their own order"}.get(next(iter(compared.tables), ""), "as proof chooses them")
+    return f"The explainers' first {count} paths {order}. Beside a path: what its removal alone does to the score."

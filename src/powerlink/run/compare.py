@@ -10,7 +10,7 @@ from powerlink.errors import ExplainerError, MismatchError, OutputError, Powerli
 from powerlink.explainers.catalog import EXPLAINERS, Recipe, find_recipe, registered_elsewhere
 from powerlink.explainers.protocol import Explainer, Fitted
 from powerlink.explanation import Explanation
-from powerlink.models.subject import Subject
+from powerlink.models.subject import Subject, put_back_on_error
 from powerlink.run.comparison_folder import Comparison, Selection
 from powerlink.run.queries import Chosen
 from powerlink.verify.comparison import Found, ModelComparison, Pace, compare_figures, compare_paths
@@ -95,8 +95,9 @@ def compare_model(
         run = comparison.of(subject, explainer, selections)
         told(name, len(run.done(chosen.queries)))
         try:
-            for more in run.run(chosen.queries):
-                told(name, more)
+            with put_back_on_error(subject.model):  # one that is refused may have changed what the others will ask
+                for more in run.run(chosen.queries):
+                    told(name, more)
         except ExplainerError as error:
             refused[name] = str(error)
             continue

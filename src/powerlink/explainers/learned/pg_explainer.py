@@ -30,8 +30,8 @@ PARTS = {"first": 3, "first_bias": 2, "second": 3, "second_bias": 2, "last": 3, 
 class PGFitting:
     """How PGExplainer-Link is fitted: edges are drawn by the concrete relaxation, ever more sharply.
 
-    Weights and temperatures are PGExplainer's well-known ones. The size is a sum over edges and the entropy a mean, as
-    in `gnn-explainer`.
+    Temperatures are PGExplainer's well-known ones, and so are the weights but the size's: it is a sum over edges (the
+    entropy is a mean, as in `gnn-explainer`), and PGExplainer's 0.05 empties the mask of a graph of thousands.
     """
 
     epochs: int = setting(30, "passes over the training queries")
@@ -41,7 +41,7 @@ class PGFitting:
     first_temperature: float = setting(5.0, "of the relaxation, in the first epoch; high is soft")
     last_temperature: float = setting(2.0, "the same in the last epoch; between them it falls by equal factors")
     prediction_weight: float = setting(1.0, "weight of keeping the prediction")
-    size_weight: float = setting(0.05, "weight of the mask's sum over the query's edges")
+    size_weight: float = setting(1e-4, "weight of the mask's sum over the query's edges")
     entropy_weight: float = setting(1.0, "weight of the mask's mean entropy")
 
     def __post_init__(self) -> None:
