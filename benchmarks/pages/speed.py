@@ -27,6 +27,7 @@ def text(results: dict[str, Result]) -> str:
     ]
     titles = {
         "paper": "The paper's protocol",
+        "proof": "The same facts, chosen by proof (the default)",
         "any": "Facts of any size",
         "before": "Before the batched engine, any size",
     }
@@ -54,7 +55,9 @@ def _explained(title: str, result: Result) -> str:
             f"{result['GB moved per second']} GB/s;\na plain copy moves {result['GB copied per second']} GB/s."
         )
     statuses = ", ".join(f"{count} {status}" for status, count in result["statuses"].items())
-    rows = [[stage, f"{seconds:.1f}"] for stage, seconds in result["stages"].items()]
+    if result.get("seconds to warm up"):
+        speed += f"\nBefore, kernels were compiled and a first batch explained in {result['seconds to warm up']} s."
+    rows = [[stage, f"{seconds:.2f}", *_floor(stage, seconds, result)] for stage, seconds in result["stages"].items()]
     return f"""## {title}: {result["machine"]}
 
 {_origin(result)}
@@ -64,7 +67,16 @@ Computation graphs of {result["nodes"]["mean"]:,.0f} nodes and {result["edges"][
 pruning keeps {result["edges kept"]["mean"]:,.0f}. {result["seconds"]} s in all, median {result["median seconds per query"]} s a query.
 {memory}.{speed}
 
-{table(["stage", "seconds"], rows)}"""
+{table(["stage", "seconds", "byte floor", "times the floor"], rows)}"""
+
+
+def _floor(stage: str, seconds: float, result: Result) -> list[str]:
+    """Return the seconds in which the memory could move what a stage must at least move, and how far it is from it."""
+    least = result.get("least GB", {}).get(stage)
+    if not least:
+        return ["–", "–"]
+    floor = least / result["GB copied per second"]
+    return [f"{floor:.3f}", f"{seconds / floor:.1f}"]
 
 
 def _step(result: Result) -> str:
@@ -131,16 +143,14 @@ def _generated(result: Result) -> str:
     rows = []
     for graph in result["graphs"]:
         seconds = graph["seconds per query"]
-        ranked = sum(seconds.get(stage, 0.0) for stage in GROWING)
-        stages = [seconds[stage] for stage in ("extract and prune", "score edges", "search paths")]
+        stages = [f"{seconds[stage]:.3f}" for stage in ("extract and prune", "score edges", "search paths")]
+        if all(stage in seconds for stage in GROWING):
+            stages += [f"{sum(seconds[stage] for stage in GROWING):.3f}", f"{sum(seconds.values()):.3f}"]
+        else:
+            stages += ["–", "–"]  # not measured
         rows.append(
-            [
-                graph.get("graph", "generated"),
-                f"{graph['facts']:,}",
-                f"{graph['entities']:,}",
-                f"{graph['edges kept']:,.0f}",
-            ]
-            + [f"{number:.3f}" for number in (*stages, ranked, sum(seconds.values()))]
+            [graph.get("graph", "generated"), f"{graph['facts']:,}", f"{graph['entities']:,}"]
+            + [f"{graph['edges kept']:,.0f}", *stages]
             + [f"{graph['seconds to build']:.1f}", f"{graph['peak resident GiB']:.1f}"]
         )
     head = ["graph", "facts", "entities", "edges kept", "s: extract, prune", "s: learn", "s: search", "s: rank, judge"]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -44,6 +46,17 @@ def test_a_score_that_is_not_a_number_is_not_ranked_first():
     known = KnownTails.of(triple_tensor([]).numpy(), R)
     logits = torch.full((1, N), torch.nan)
     assert filtered_ranks(logits, triple_tensor([(0, 0, 1)]), known).item() != 1
+
+
+@given(
+    st.lists(st.sampled_from([math.nan, math.inf, -math.inf, 0.0, 1.0]), min_size=N, max_size=N), st.integers(0, N - 1)
+)
+def test_what_is_not_a_number_ranks_last_and_known_tails_are_left_out_whatever_they_score(scores, tail):
+    rows = [(0, 0, 2), (0, 0, 3), (0, 0, tail), (0, 0, 3)]  # a fact may be in two splits
+    known = KnownTails.of(triple_tensor(rows).numpy(), R)
+    ordered = [-2.0 if math.isnan(score) else max(score, -1.0) for score in scores]  # no number is below every number
+    found = filtered_ranks(torch.tensor([scores]), triple_tensor([(0, 0, tail)]), known)
+    assert found.item() == naive_rank(ordered, tail, {2, 3})
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 512])

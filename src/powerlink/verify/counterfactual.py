@@ -161,7 +161,7 @@ def _logits_of_all(subject: Subject, run: Answers, triples: Tensor) -> Tensor:
     # What changed is scored again, each copy for its scenario's own head.
     scenario, behind = run.keys // size, scenarios.numel() + torch.arange(run.keys.numel(), device=triples.device)
     changed = model.score(heads.followed_by(copies), torch.stack([scenario, relation[scenario], behind], dim=1))
-    return logits.index_put((scenario, run.keys % size), changed)
+    return logits.contiguous().index_put_((scenario, run.keys % size), changed)
 
 
 @torch.no_grad()
