@@ -149,9 +149,15 @@ def _generated(result: Result) -> str:
         else:
             stages += ["–", "–"]  # not measured
         rows.append(
-            [graph.get("graph", "generated"), f"{graph['facts']:,}", f"{graph['entities']:,}"]
-            + [f"{graph['edges kept']:,.0f}", *stages]
-            + [f"{graph['seconds to build']:.1f}", f"{graph['peak resident GiB']:.1f}"]
+            [
+                graph.get("graph", "generated"),
+                f"{graph['facts']:,}",
+                f"{graph['entities']:,}",
+                f"{graph['edges kept']:,.0f}",
+                *stages,
+                f"{graph['seconds to build']:.1f}",
+                f"{graph['peak resident GiB']:.1f}",
+            ]
         )
     head = ["graph", "facts", "entities", "edges kept", "s: extract, prune", "s: learn", "s: search", "s: rank, judge"]
     return f"""## Time against the graph's size: {result["machine"]}

@@ -97,7 +97,7 @@ OURS: dict[str, tuple[Changes, Changes]] = {
     f"{WN}/wgcn-transe": ({**SMOOTH, "output_dropout": 0.0}, {"epochs": 30}),
     f"{WN}/wgcn-distmult": ({}, {"epochs": 100}),
     f"{WN}/wgcn-conve": ({**SMOOTH, "output_dropout": 0.1, "input_dropout": 0.0}, {"epochs": 300}),
-    f"{WN}/compgcn-transe": ({"output_dropout": 0.0, "layer_dropout": 0.0}, {"epochs": 60}),
+    f"{WN}/compgcn-transe": ({"widths": (150, 150), "output_dropout": 0.0, "layer_dropout": 0.0}, {"epochs": 60}),
     f"{WN}/compgcn-distmult": ({}, {"epochs": 120}),
     f"{WN}/compgcn-conve": ({"input_dropout": 0.0}, {}),
 }
