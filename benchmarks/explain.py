@@ -41,7 +41,7 @@ from powerlink.explainers.learned.terms import Prediction, Size
 from powerlink.explainers.protocol import Explainer
 from powerlink.explanation import GraphSize
 from powerlink.graphs.computation_graph import node_counts
-from powerlink.models.checkpoint import versions
+from powerlink.models.checkpoint import load_model, versions
 from powerlink.models.link_model import build_model
 from powerlink.models.presets import PRESETS
 from powerlink.paths.propose import propose
@@ -73,9 +73,7 @@ def explained(subject: Subject, queries: Tensor, settings: ExplainSettings) -> d
     """Explain queries in batches, and tell what it took."""
     device = subject.messages.device
     begin = time.perf_counter()
-    if device.type == "cuda":  # kernels are compiled once for all runs; what that takes is told apart
-        list(explain_in_batches(subject, queries[:8], settings=settings))
-        torch.cuda.reset_peak_memory_stats(device)
+    warm_up(subject, queries, settings, PowerLink())  # what that takes is told apart
     warm = time.perf_counter() - begin
     clock, found, per_query = StageClock(device), [], []
     begin = last = time.perf_counter()
@@ -116,6 +114,13 @@ def least_bytes(sizes: list[GraphSize], settings: ExplainSettings) -> dict[str, 
         "search paths": kept * settings.max_length * (2 * index + 8),  # ends and a float64 cost at every hop
         "judge": edges * layers * number * MODEL.widths[-1],  # a row per edge and layer; removals differ in a few rows
     }
+
+
+def warm_up(subject: Subject, queries: Tensor, settings: ExplainSettings, explainer: Explainer) -> None:
+    """Explain a few queries on a GPU that do not count: its kernels are compiled on their first use."""
+    if subject.messages.device.type == "cuda":
+        list(explain_in_batches(subject, queries[:8], explainer=explainer, settings=settings))
+        torch.cuda.reset_peak_memory_stats(subject.messages.device)
 
 
 def bytes_per_edge(hidden: int = PowerLink().hidden) -> int:
@@ -247,6 +252,7 @@ def generated(subject: Subject, sizes: list[int], count: int, seed: int, explain
 
 def per_query(subject: Subject, queries: Tensor, explainer: Explainer, built: float) -> dict[str, Any]:
     """Explain queries in the paper's form, and tell each stage's seconds a query."""
+    warm_up(subject, queries, PAPER, explainer)
     clock, found = StageClock(subject.messages.device), []
     for batch in explain_in_batches(subject, queries, explainer=explainer, settings=PAPER, clock=clock):
         found += batch
@@ -259,6 +265,20 @@ def per_query(subject: Subject, queries: Tensor, explainer: Explainer, built: fl
     return row
 
 
+def trained(folder: Path, device: torch.device) -> Subject:
+    """Read a model, after a look at whether it is the one this benchmark is about."""
+    subject = load_model(folder, device)
+    if subject.name != MODEL.name:
+        raise SystemExit(f"explain.py: {folder} is a {subject.name}, expected a {MODEL.name}")
+    return subject
+
+
+def untrained(data: str, data_dir: Path | None, seed: int, device: torch.device) -> Subject:
+    graph = load_graph(data, data_dir=data_dir)
+    model = build_model(MODEL, graph.num_entities, graph.num_relations, seed).to(device).eval()
+    return Subject.of(graph, model, device, name=MODEL.name)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="fb15k-237")
@@ -267,6 +287,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, help="by default 500 on a GPU and 20 on a CPU")
     parser.add_argument("--facts", type=int, nargs="+", default=[20_000_000], help="of the generated graphs")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--model", type=Path, help="a trained model's folder instead of an untrained model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--machine", default="2-core CPU")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -274,9 +295,7 @@ def main() -> None:
 
     device = torch.device(args.device)
     count = args.queries or (500 if device.type == "cuda" else 20)
-    graph = load_graph(args.data, data_dir=args.data_dir)
-    model = build_model(MODEL, graph.num_entities, graph.num_relations, args.seed).to(device).eval()
-    subject = Subject.of(graph, model, device, name=MODEL.name)
+    subject = trained(args.model, device) if args.model else untrained(args.data, args.data_dir, args.seed, device)
     runs: dict[str, Callable[[], Any]] = {
         "paper": lambda: explained(subject, chosen_queries(subject, count, args.seed, CAP), PAPER),
         "proof": lambda: explained(subject, chosen_queries(subject, count, args.seed, CAP), PROOF),
@@ -292,7 +311,8 @@ def main() -> None:
         result = {
             "part": part,
             "command": f"python benchmarks/explain.py --parts {part} --device {device}"
-            + (f" --queries {args.queries}" if args.queries else ""),
+            + (f" --queries {args.queries}" if args.queries else "")
+            + (" --model DIR" if args.model else ""),
             "machine": args.machine,
             "threads": torch.get_num_threads(),
             "date": date.today().isoformat(),

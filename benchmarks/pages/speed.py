@@ -151,12 +151,9 @@ def _generated(result: Result) -> str:
         rows.append(
             [
                 graph.get("graph", "generated"),
-                f"{graph['facts']:,}",
-                f"{graph['entities']:,}",
-                f"{graph['edges kept']:,.0f}",
+                *(f"{graph[size]:,.0f}" for size in ("facts", "entities", "edges kept")),
                 *stages,
-                f"{graph['seconds to build']:.1f}",
-                f"{graph['peak resident GiB']:.1f}",
+                *(f"{graph[number]:.1f}" for number in ("seconds to build", "peak resident GiB")),
             ]
         )
     head = ["graph", "facts", "entities", "edges kept", "s: extract, prune", "s: learn", "s: search", "s: rank, judge"]
