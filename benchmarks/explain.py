@@ -223,7 +223,7 @@ def growth(subject: Subject, count: int, seed: int) -> dict[str, Any]:
     by_queries = [measure(capped[:n]) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if n <= len(capped)]
     fits = {"edges": line(by_edges, "edges kept", "seconds"), "queries": line(by_queries, "edges kept", "seconds")}
     if device.type == "cuda":
-        fits["bytes"] = line(by_edges, "edges kept", "bytes")
+        fits["bytes"] = line(by_queries, "edges kept", "bytes")
     return {"by edges": by_edges, "by queries": by_queries, "lines": fits}
 
 

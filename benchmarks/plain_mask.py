@@ -34,7 +34,7 @@ class PlainMask:
         drawn = initial_weights(keys_of(seed, *graph.queries.unbind(1)), 6 * nodes.size(1), explainer.hidden)
         self._parameters = [part[0].to(nodes.dtype).requires_grad_() for part in drawn]
         self._adam = torch.optim.Adam(self._parameters, lr=explainer.lr)
-        self._counts = self._walks(torch.ones(self._edges.num_edges, dtype=nodes.dtype))
+        self._counts = self._walks(nodes.new_ones(self._edges.num_edges))
 
     def step(self) -> None:
         """Take one step of Adam."""
@@ -96,6 +96,8 @@ def encode(model: EncoderDecoder, edges: KeptEdges, mask: Tensor) -> Embeddings:
     twin = torch.where(edges.relation < count, edges.relation + count, edges.relation - count)
     for layer in model.encoder.layers:
         scale = (layer.relation_weight[edges.relation] + layer.relation_weight[twin]) * mask
+        if layer.degree_norm:
+            scale = scale * edges.norm
         mapped = nodes @ layer.linear
         received = torch.zeros_like(mapped).index_add(0, edges.target, mapped[edges.source] * scale.unsqueeze(1))
         nodes = torch.tanh(layer.norm(received + mapped if layer.self_loop else received))

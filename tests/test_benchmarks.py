@@ -261,12 +261,13 @@ def test_the_plain_step_it_is_measured_against_computes_the_same(name, data, mon
         torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_the_plain_mask_it_is_measured_against_is_learned_alike(monkeypatch):
+@pytest.mark.parametrize("shape", [{}, {"self_loop": True, "degree_norm": True}])
+def test_the_plain_mask_it_is_measured_against_is_learned_alike(monkeypatch, shape):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from plain_mask import plain_mask  # noqa: PLC0415
 
     rows = random_rows(0, 30, 3, 140)
-    subject = Subject.of(knowledge_graph(rows, 30, 3), model_of("wgcn", "conve", 2, 30, 3))
+    subject = Subject.of(knowledge_graph(rows, 30, 3), model_of("wgcn", "conve", 2, 30, 3, **shape))
     explainer, settings = PowerLink(), ExplainSettings(hops=2, hub_limit=0)
     for query in random_rows(1, 30, 3, 5):
         graph = computation_graph(subject, torch.tensor([query]), settings)

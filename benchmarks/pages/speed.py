@@ -22,8 +22,8 @@ def saved(folder: Path) -> dict[str, Result]:
 def text(results: dict[str, Result]) -> str:
     """Write the page."""
     parts = [
-        "# Where the time goes\n\nAn untrained WGCN-ConvE of the paper's width (it costs the same), FB15k-237, two hops. "
-        "None is refused for its size, except\nwhere the paper's protocol says so."
+        "# Where the time goes\n\nA WGCN-ConvE of the paper's width on FB15k-237, two hops: trained where the command names a model, "
+        "else untrained.\nNone is refused for its size, except where the paper's protocol says so."
     ]
     titles = {
         "paper": "The paper's protocol",
@@ -35,7 +35,22 @@ def text(results: dict[str, Result]) -> str:
         parts += [_explained(title, results[key]) for device in DEVICES if (key := f"{part}_{device}") in results]
     for write, part in ((_step, "step"), (_equal, "equal"), (_growth, "growth"), (_generated, "generated")):
         parts += [write(results[key]) for device in DEVICES if (key := f"{part}_{device}") in results]
+    parts.append(FLOORS)
     return "\n\n".join(parts) + "\n"
+
+
+FLOORS = """## What keeps a stage above its byte floor
+
+The floor is the time in which the memory alone could move what a stage must at least read and write, as counted in
+`benchmarks/explain.py`.
+
+* *score edges*: three products with a 64 × 64 matrix for every edge and step, and a fourth to have the hidden layer again on the
+  way back instead of keeping it. In float32 these are arithmetic, not memory; with TF32 allowed
+  (`torch.set_float32_matmul_precision("high")`) the GPU's tensor cores take them over.
+* *extract and prune*, *search paths*, *judge*, *choose paths*: a few hundred small kernels for each batch and some waits for a
+  size that only the GPU knows. The data would pass in milliseconds; starting the kernels takes longer than running them. More
+  queries in a batch cost next to nothing there.
+* On a CPU all of it is arithmetic and gathers of one or two cores; the floor is far below."""
 
 
 def _origin(result: Result) -> str:
@@ -124,7 +139,7 @@ def _growth(result: Result) -> str:
     ]
     memory = ""
     if "bytes" in lines:
-        memory = f"\n\nPeak device memory grows by {lines['bytes']['slope']:,.0f} bytes an edge."
+        memory = f"\n\nPeak device memory grows by {lines['bytes']['slope']:,.0f} bytes with an edge of a batch."
     return f"""## Time against edges and queries: {result["machine"]}
 
 {_origin(result)}
