@@ -84,7 +84,10 @@ class Run:
             facts = facts[torch.from_numpy(np.random.default_rng(seed).permutation(len(facts)))]
         facts = facts[facts[:, 0] != facts[:, 2]]
         most, hops = self.setup.max_nodes, self.setup.hops
-        return choose_queries(self.subject, facts, "believed", limit=count, max_nodes=most, hops=hops)
+        found = choose_queries(self.subject, facts, "believed", limit=count, max_nodes=most, hops=hops)
+        if not len(found.queries):
+            sys.exit(f"{self.subject.name} believes no {split} fact under {most:,} nodes: there is nothing to explain")
+        return found
 
     def compared(self, queries: int, fit: int, alone: int) -> dict[str, Any]:
         """Run everything, or the rest of it, and return what JSON can hold."""
