@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 
 import pytest
@@ -47,6 +48,16 @@ def test_every_model_comes_back_to_the_last_bit(tmp_path, name):
     assert ours.keys() == theirs.keys()
     assert all(ours[key].equal(theirs[key]) for key in ours)
     assert not subject.model.training
+
+
+def test_a_conve_from_before_images_were_interleaved_is_read_as_it_was(tmp_path):
+    saved(tmp_path / "m", "rgcn-conve")
+    assert load_model(tmp_path / "m").model.settings.interleave
+    path = tmp_path / "m" / "model.json"
+    description = json.loads(path.read_text("utf-8"))
+    del description["model"]["interleave"]
+    path.write_text(json.dumps(description), encoding="utf-8")
+    assert not load_model(tmp_path / "m").model.settings.interleave
 
 
 def test_a_model_is_told_apart_by_its_weights(tmp_path):

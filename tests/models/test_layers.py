@@ -81,11 +81,16 @@ def test_decoders_are_their_formulas(graph):
     torch.testing.assert_close(distmult.score(seen, triple)[0], product)
 
 
-def test_conve_reads_head_above_relation_and_scores_each_triple_by_itself(graph):
-    model = model_of("wgcn", "conve", 1, N, R)
+@pytest.mark.parametrize("interleave", [True, False])
+def test_conve_reads_head_and_relation_in_turn_or_above_each_other_and_scores_each_triple_by_itself(graph, interleave):
+    model = model_of("wgcn", "conve", 1, N, R, interleave=interleave)
     seen = model.encode(graph)
     rows, columns = model.decoder.image
-    image = torch.cat([seen.entity[1].view(rows, columns), seen.relation[3].view(rows, columns)])
+    if interleave:
+        numbers = [number for pair in zip(seen.entity[1], seen.relation[3], strict=True) for number in pair]
+        image = torch.stack(numbers).view(2 * rows, columns)
+    else:
+        image = torch.cat([seen.entity[1].view(rows, columns), seen.relation[3].view(rows, columns)])
     decoder, filters = model.decoder, model.decoder.filters
     normed = torch.nn.functional.batch_norm(
         image[None, None],

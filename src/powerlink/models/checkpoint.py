@@ -120,6 +120,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     for part, key in (("graph", "name"), ("graph", "fingerprint"), ("model", "encoder"), ("model", "decoder")):
         if not isinstance(description[part].get(key), str):
             raise ModelError(f"{path} is damaged (its {part} lacks a proper {key!r}): train or copy the model again")
+    description["model"].setdefault("interleave", False)  # as ConvE was before it was a setting
     if description["format"] == 1:
         description["files"] = {SINGLE: description["weights"]}
     files = description.get("files")

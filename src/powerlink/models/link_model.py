@@ -45,6 +45,7 @@ class ModelSettings:
     filters: int = 200  # ConvE
     kernel: int = 7  # ConvE
     image: tuple[int, int] | None = None  # ConvE: rows × columns of one vector; None: the squarest
+    interleave: bool = True  # ConvE: head's and relation's numbers in turn, not one image above the other
     input_dropout: float = 0.2  # ConvE
     feature_dropout: float = 0.2  # ConvE
     hidden_dropout: float = 0.3  # ConvE
@@ -198,6 +199,7 @@ def _build_decoder(settings: ModelSettings) -> TransE | DistMult | ConvE:
         filters=settings.filters,
         kernel=settings.kernel,
         image=settings.image,
+        interleave=settings.interleave,
         input_dropout=settings.input_dropout,
         feature_dropout=settings.feature_dropout,
         hidden_dropout=settings.hidden_dropout,

@@ -21,6 +21,7 @@ class ConvE(DistMult):
         filters: int,
         kernel: int,
         image: tuple[int, int] | None,
+        interleave: bool,
         input_dropout: float,
         feature_dropout: float,
         hidden_dropout: float,
@@ -33,6 +34,7 @@ class ConvE(DistMult):
         kernel = min(kernel, 2 * rows, columns)
         features = filters * (2 * rows - kernel + 1) * (columns - kernel + 1)
         self.kernel = kernel
+        self.interleave = interleave
         self.image_norm = ScalarNorm()
         self.image_dropout = nn.Dropout(input_dropout)
         self.filters = nn.Linear(kernel * kernel, filters, bias=False)  # the norm behind it has one
@@ -49,7 +51,8 @@ class ConvE(DistMult):
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
         """Return what is matched with tails: (n, d)."""
         count, (rows, columns) = head.size(0), self.image
-        image = self.image_norm(torch.stack([head, relation], dim=1))
+        # One above the other, filters see both only where the two images meet; with their numbers in turn, everywhere.
+        image = self.image_norm(torch.stack([head, relation], dim=2 if self.interleave else 1))
         image = self.image_dropout(image).view(count, 2 * rows, columns)
         # One channel in, hundreds out: as a product of patches and filters, with the channels last, every step after it
         # reads memory in order.
