@@ -17,6 +17,7 @@ from powerlink.explainers.protocol import EdgeScores, Explainer, Fitted, setting
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
+from powerlink.kernels.fused import on_device
 from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject, undisturbed
 from powerlink.narrate import Findings, narrate, unexplained
@@ -85,7 +86,7 @@ def explain_batch(
     if isinstance(explainer, Fitted):
         explainer.check_fit(subject)
     queries = queries.to(subject.messages.device)
-    with undisturbed(subject.model):
+    with undisturbed(subject.model), on_device(queries.device):
         with clock("rank the prediction"):
             standing = standing_of(subject, queries, room)
         told = _told_at_once(subject, queries, standing, made_by)

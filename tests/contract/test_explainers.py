@@ -372,3 +372,11 @@ def test_power_link_moves_the_mask_towards_walks_from_head_to_tail():
     pairs = list(zip(graph.entity[graph.source].tolist(), graph.entity[graph.target].tolist(), strict=True))
     weakest = min(values[e].item() for e, pair in enumerate(pairs) if pair in on_walk)
     assert weakest > max(values[e].item() for e, pair in enumerate(pairs) if pair not in on_walk)
+
+
+def test_a_model_whose_weights_lie_anywhere_in_memory_is_explained():
+    subject = small_subject()
+    whole = torch.nn.utils.parameters_to_vector(subject.model.parameters()).detach()
+    torch.nn.utils.vector_to_parameters(torch.cat([whole[:1], whole])[1:], subject.model.parameters())
+    assert any(p.storage_offset() % 2 for p in subject.model.parameters())
+    assert explain_batch(subject, queries_of_small_world()[:1], explainer=Gradient())

@@ -187,3 +187,13 @@ def test_in_training_mode_dropout_is_on_and_undisturbed_switches_it_off_and_back
     assert model.training
     assert not frozen.training
     assert sum(not module.training for module in model.modules()) == 1
+
+
+def test_undisturbed_leaves_a_model_as_it_was_whatever_was_done_to_it():
+    model = build_model(settings_of("compgcn", "distmult", 2), N, R).eval()
+    model.encoder.entity.requires_grad_(False)
+    with pytest.raises(RuntimeError), undisturbed(model):
+        model.train().requires_grad_(True)
+        raise RuntimeError
+    assert not any(module.training for module in model.modules())
+    assert [name for name, p in model.named_parameters() if not p.requires_grad] == ["encoder.entity"]

@@ -108,6 +108,24 @@ def test_equal_candidates_go_to_the_earlier_one():
     assert choice.drop.item() == pytest.approx(2.0)
 
 
+class SilentAlone(MessageSum):
+    """A node that hears a single message knows nothing."""
+
+    def encode(self, graph, edge_weight=None):
+        found = super().encode(graph, edge_weight)
+        heard = torch.bincount(graph.target, minlength=graph.num_nodes)
+        return type(found)(found.entity.where((heard != 1).unsqueeze(1), torch.nan), found.relation)
+
+
+def test_a_score_that_is_no_number_supports_nothing_and_the_earlier_path_is_chosen():
+    rows = [(0, 0, 1), (1, 0, 4), (0, 0, 2), (2, 0, 4), (0, 0, 3), (3, 0, 4)]
+    graph = computation_graph(rows, 5, 1, [(0, 0, 4)], 1)
+    paths = propose(graph, torch.ones(graph.num_edges), cost="inverse", count=5, min_length=1, max_length=2)
+    assert paths.count == 3
+    choice = choose_by_proof(SilentAlone([1.0] * 5), graph, paths, 1)
+    assert choice.index.tolist() == [[0]]
+
+
 def test_choosing_in_order_takes_the_first_paths_of_different_routes():
     graph, paths = graph_and_paths(3, count=40, relations=4)
     found = choose_in_order(graph, paths, 4)

@@ -68,5 +68,6 @@ def fingerprint(model: LinkModel) -> list[Any]:
 def _sum_of_bits(numbers: Tensor) -> Tensor:
     """Add up a tensor's memory as whole numbers: at the memory's speed, and NaN is a number like any other."""
     flat = numbers.contiguous().view(-1)
-    whole = torch.int64 if flat.numel() * flat.element_size() % 8 == 0 else torch.uint8
+    first, size = flat.storage_offset() * flat.element_size(), flat.numel() * flat.element_size()
+    whole = torch.int64 if first % 8 == size % 8 == 0 else torch.uint8
     return flat.view(whole).sum()

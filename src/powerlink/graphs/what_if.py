@@ -81,11 +81,11 @@ class Changes:
 
     def load(self, graph: Edges, num_scenarios: int, *, by_difference: bool) -> Tensor:
         """Count about the edges of each scenario's copies, (S,); a copy's own vectors weigh as some edges do."""
-        node, counted = self.keys % graph.num_nodes, torch.ones_like(self.early)
-        if by_difference:  # a difference is at most the readers of what changed early, and what they read before
-            counted = self.early
-        degree = (graph.row[node + 1] - graph.row[node]) * counted * (2 if by_difference else 1) + COPY_IN_EDGES
-        return degree.new_zeros(num_scenarios).index_add(0, self.keys // graph.num_nodes, degree)
+        node = self.keys % graph.num_nodes
+        degree = graph.row[node + 1] - graph.row[node]
+        # a difference is at most the readers of what changed early, and what they read before
+        load = COPY_IN_EDGES + (2 * degree * self.early if by_difference else degree)
+        return load.new_zeros(num_scenarios).index_add(0, self.keys // graph.num_nodes, load)
 
 
 def changed_nodes(
@@ -144,7 +144,7 @@ def what_if(
 
     degree = graph.row[original + 1] - graph.row[original]
     differences = 2 * torch.bincount(reader, minlength=num_copies) + torch.bincount(gone, minlength=num_copies)
-    heir = (differences < degree) & by_difference
+    heir = (2 * differences < degree) & by_difference  # taking most of a large sum back would leave its rounding
     whole, heirs = (~heir).nonzero().squeeze(1), heir.nonzero().squeeze(1)
 
     # Whole copies: all their edges, less what is removed, some read from another copy instead of the original.
@@ -170,8 +170,8 @@ def what_if(
     # Which originals are read, and how far from a wanted copy: what a node at level l reads is needed at level l + 1.
     sender = graph.source[edge]
     base_level = torch.full((size,), layers + 1, device=graph.device)
-    for depth in reversed(range(layers if focused else 1)):
-        base_level[sender[level[target] == depth] if focused else sender] = depth + 1
+    for depth in reversed(range(layers)):  # every copy is at level 0 where all are wanted
+        base_level[sender[level[target] == depth]] = depth + 1
         base_level[original[heirs[level[heirs] == depth]]] = depth
     for depth in range(layers):
         read = graph.source[expand_rows(graph.row, (base_level == depth).nonzero().squeeze(1))[1]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib.util import find_spec
 
@@ -17,6 +18,11 @@ def _has_triton() -> bool:
 def can_fuse(tensor: Tensor) -> bool:
     """Say whether a tensor lies where Triton kernels run; everything else takes the plain-torch way."""
     return tensor.is_cuda and tensor.dtype in (torch.float32, torch.float64) and _has_triton()
+
+
+def on_device(device: torch.device) -> AbstractContextManager[object]:
+    """Make a GPU the current one for a while: Triton launches there, and recordings are made there."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def product_precision() -> str:

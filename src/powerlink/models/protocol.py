@@ -68,7 +68,7 @@ def adds_messages(model: LinkModel) -> bool:
     Then a sum may be told as another one and a difference. A model says so of itself, by an attribute of this name; its
     layers must end in `kernels.message_sum`.
     """
-    return bool(getattr(model, "adds_messages", False))
+    return bool(getattr(model, "adds_messages", False)) and speaks_for(model, "adds_messages", "encode")
 
 
 @runtime_checkable
@@ -82,15 +82,22 @@ class Preparing(Protocol):
 
 def logits_by_weight(model: LinkModel, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
     """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,), to be asked often."""
-    if isinstance(model, Preparing) and _speaks_for_itself(model):
+    if isinstance(model, Preparing) and speaks_for(model, "prepare_logits", "encode", "score"):
         return model.prepare_logits(graph, triples)
     return lambda edge_weight: model.score(model.encode(graph, edge_weight), triples)
 
 
-def _speaks_for_itself(model: Preparing) -> bool:
-    """A class that encodes or scores otherwise than the one it inherits `prepare_logits` from is not meant by it."""
+def speaks_for(model: LinkModel, name: str, *methods: str) -> bool:
+    """Say whether what a model offers as `name` was meant for its own `methods`.
 
-    def generation(name: str) -> int:
-        return next((i for i, kind in enumerate(type(model).__mro__) if name in vars(kind)), -1)
+    A class that overrides one of them is not meant by what it inherits, and an object that hands `name` on from another
+    one is not meant either.
+    """
+    if name in getattr(model, "__dict__", {}):
+        return True
 
-    return generation("prepare_logits") <= min(generation("encode"), generation("score"))
+    def generation(attribute: str) -> int | None:
+        return next((i for i, kind in enumerate(type(model).__mro__) if attribute in vars(kind)), None)
+
+    given, asked = generation(name), [generation(method) for method in methods]
+    return given is not None and all(place is None or given <= place for place in asked)

@@ -14,7 +14,7 @@ from powerlink.graphs.edges import expand_rows, find_sorted
 from powerlink.graphs.incidence import row_pointer
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split, Triples
-from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.models.protocol import Embeddings, LinkModel, speaks_for
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def score_tails_of(model: LinkModel, heads: Embeddings, tails: Embeddings, head:
     A model that does this itself need not copy the tails beside the heads.
     """
     fast: Callable[..., Tensor] | None = getattr(model, "score_tails_of", None)
-    if fast is not None:
+    if fast is not None and speaks_for(model, "score_tails_of", "score", "score_tails"):
         return fast(heads, tails, head, relation)
     count = tails.entity.size(0)
     joined = tails.followed_by(heads.rows(head))

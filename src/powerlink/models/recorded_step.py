@@ -34,19 +34,24 @@ class Recorded:
             return self._aside(self._stream)
         if self._graph is None:
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, stream=self._stream):
                 self._result = self._step()
             self._graph = graph
         self._graph.replay()
         return self._result
 
+    @property
+    def recorded(self) -> bool:
+        return self._graph is not None
+
     def _aside(self, stream: torch.cuda.Stream) -> Tensor:
         """Run on a stream of its own, as a recording will."""
         stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(stream):
-            result = self._step()
-        torch.cuda.current_stream(self._device).wait_stream(stream)
-        return result
+        try:
+            with torch.cuda.stream(stream):
+                return self._step()
+        finally:
+            torch.cuda.current_stream(self._device).wait_stream(stream)
 
 
 class RecordedStep:
@@ -66,10 +71,10 @@ class RecordedStep:
 
 
 class RecordedIfPossible:
-    """Runs `step`; on a GPU by replay, unless it waits for the device in between, as some models do.
+    """Runs `step`; on a GPU by replay, unless it waits for the device in between or cannot be recorded.
 
-    Such a step can be told without being recorded: torch refuses to wait if it is asked to. A step must change nothing
-    before all that could wait is done.
+    A step that waits is found without being recorded: torch refuses to wait if it is asked to. A step must change
+    nothing before all that could wait is done.
     """
 
     def __init__(self, step: Callable[[], Tensor], device: torch.device) -> None:
@@ -81,16 +86,18 @@ class RecordedIfPossible:
     def __call__(self) -> Tensor:
         """Take one step and return its result."""
         self._runs += 1
-        if self._plain or self._runs == 1:  # compiling and the first look at a graph may well wait
-            return self._step()
-        try:
-            with _refusing_to_wait() if self._runs == 2 else nullcontext():
-                return self._recorded()
-        except RuntimeError:
-            if self._runs > 2:
+        if not self._plain and self._runs > 1:  # compiling and the first look at a graph may well wait
+            try:
+                with _refusing_to_wait() if self._runs == 2 else nullcontext():
+                    return self._recorded()
+            except torch.OutOfMemoryError:
                 raise
-            self._plain = True
-            return self._step()
+            except RuntimeError:
+                if self._recorded.recorded:
+                    raise
+                self._plain = True
+        # Outside of the handler: the error holds on to all that the attempt had computed.
+        return self._step()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from powerlink.graphs.message_graph import MessageGraph
+from powerlink.kernels.fused import on_device
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.protocol import Embeddings, LinkModel
 from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
@@ -40,7 +41,7 @@ class Subject:
     ) -> Subject:
         """Encode the whole graph once. The model must already be on the device."""
         messages = MessageGraph.of(graph, device)
-        with undisturbed(model), torch.no_grad():
+        with undisturbed(model), torch.no_grad(), on_device(messages.device):
             whole = model.encode(messages).detach()
         known = KnownTails.of(graph.all_facts, graph.num_relations, device)
         return cls(graph, model, messages, whole, known, name or type(model).__name__, hash)
@@ -48,26 +49,26 @@ class Subject:
 
 def rank(subject: Subject, split: Split = "test") -> Accuracy:
     """Rank a split's facts in both directions, filtered: how good is the model that is being explained?"""
-    with undisturbed(subject.model):
+    with undisturbed(subject.model), on_device(subject.messages.device):
         return Accuracy.of(rank_facts(subject.model, subject.graph, subject.messages, split, known=subject.known))
 
 
 @contextmanager
 def undisturbed(model: LinkModel) -> Iterator[None]:
     """Ask a model without its dropout, batch statistics or slopes, and leave it as it was, whatever happens."""
-    training = [m for m in model.modules() if m.training] if isinstance(model, nn.Module) else []
-    learning = [p for p in model.parameters() if p.requires_grad] if isinstance(model, nn.Module) else []
+    modules = [(m, m.training) for m in model.modules()] if isinstance(model, nn.Module) else []
+    parameters = [(p, p.requires_grad) for p in model.parameters()] if isinstance(model, nn.Module) else []
     try:
-        for module in training:
+        for module, _ in modules:
             module.training = False
-        for parameter in learning:  # who learns a mask wants no slope of a weight, and need not pay for it
+        for parameter, _ in parameters:  # who learns a mask wants no slope of a weight, and need not pay for it
             parameter.requires_grad_(False)
         yield
     finally:
-        for module in training:
-            module.training = True
-        for parameter in learning:
-            parameter.requires_grad_(True)
+        for module, training in modules:
+            module.training = training
+        for parameter, learning in parameters:
+            parameter.requires_grad_(learning)
 
 
 def weights_hash(model: nn.Module) -> str:
@@ -83,12 +84,15 @@ def weights_hash(model: nn.Module) -> str:
 def put_back_on_error(model: LinkModel) -> Iterator[None]:
     """If what is done in here fails, give a torch model its numbers, gradients and flags back: others will ask it."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    training = [module.training for module in modules]
     owned = [(entries, dict(entries)) for m in modules for entries in (m._parameters, m._buffers)]
     tensors = [t for _, entries in owned for t in entries.values() if t is not None]
     kept = [(t, t.detach().clone(), t.grad, t.requires_grad) for t in tensors]
     try:
         yield
     except BaseException:
+        for module, was in zip(modules, training, strict=True):
+            module.training = was
         for entries, before in owned:
             entries.clear()
             entries.update(before)  # type: ignore[arg-type]

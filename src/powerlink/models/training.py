@@ -17,6 +17,7 @@ from torch import Tensor
 
 from powerlink.errors import ModelError
 from powerlink.graphs.message_graph import MessageGraph
+from powerlink.kernels.fused import on_device
 from powerlink.kernels.one_to_all import one_to_all_loss
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.link_model import EncoderDecoder
@@ -101,7 +102,8 @@ class Trainer:
         """Rank the validation facts; a graph without any is judged by its training facts."""
         self.model.eval()
         split: Split = "valid" if len(self.graph.valid) else "train"
-        return Accuracy.of(rank_facts(self.model, self.graph, self.messages, split, known=self.known))
+        with on_device(self.messages.device):
+            return Accuracy.of(rank_facts(self.model, self.graph, self.messages, split, known=self.known))
 
     def train_epoch(self) -> float:
         """Go once over all (head, relation) pairs and return the mean loss."""
@@ -113,7 +115,7 @@ class Trainer:
             batches = _batches(order, self.settings.batch_size)
             done = (self.epoch - 1) * len(batches)
             losses = []
-            with _products_in(self.settings.precision):
+            with _products_in(self.settings.precision), on_device(self.messages.device):
                 for number, batch in enumerate(batches, start=done):
                     self._set_rate((number + 0.5) / (self.settings.epochs * len(batches)))
                     losses.append(self.step(batch))

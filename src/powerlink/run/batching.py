@@ -49,9 +49,10 @@ def batches(messages: MessageGraph, queries: Tensor, hops: int, budget: Budget =
     """
     runs: list[Tensor] = []
     first, total = 0, 0
-    bounds = [bound for part in queries.split(256) for bound in edge_bounds(messages, part, hops).tolist()]
+    scorer = 2 * messages.num_relations  # rows that a query has beside its edges
+    bounds = [scorer + bound for part in queries.split(256) for bound in edge_bounds(messages, part, hops).tolist()]
     for place, bound in enumerate(bounds):
-        edges = min(bound, messages.num_edges)
+        edges = min(bound, scorer + messages.num_edges)
         if place > first and (total + edges > budget.edges or place - first >= budget.queries):
             runs.append(queries[first:place])
             first, total = place, 0
@@ -59,3 +60,10 @@ def batches(messages: MessageGraph, queries: Tensor, hops: int, budget: Budget =
     if len(queries) > first:
         runs.append(queries[first:])
     return runs
+
+
+def ran_out_of_memory(error: Exception) -> bool:
+    """Tell a full memory from other faults; a CPU's allocator has no error of its own."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )

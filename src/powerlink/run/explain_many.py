@@ -16,7 +16,7 @@ from powerlink.models.checkpoint import versions
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
 from powerlink.pipeline import ExplainSettings, explain_batch
-from powerlink.run.batching import Budget, batches
+from powerlink.run.batching import Budget, batches, ran_out_of_memory
 from powerlink.run.executor import Executor, Serial
 from powerlink.stage_clock import StageClock
 from powerlink.verify.counterfactual import Room
@@ -85,7 +85,7 @@ def explain_in_batches(
                 room=room,
             )
         except RuntimeError as error:
-            if not _ran_out_of_memory(error):
+            if not ran_out_of_memory(error):
                 raise
             if len(batch) == 1:
                 raise DeviceError(_too_large(subject, batch[0])) from None
@@ -98,15 +98,10 @@ def explain_in_batches(
         return any(name_query(subject.graph, query) not in done for query in batch.tolist())
 
     already = frozenset(done)
-    budget, room = Budget.of(subject.messages.device, memory), Room.of(subject.messages.device, memory)
+    budget, room = Budget.of(subject.messages.device, memory), Room.of(subject.messages.device, memory and memory // 2)
     runs = batches(subject.messages, queries, settings.hops or subject.model.num_layers, budget)
     for explained in (executor or Serial()).map(job, [batch for batch in runs if is_open(batch)]):
         yield [explanation for explanation in explained if explanation.query not in already]
-
-
-def _ran_out_of_memory(error: RuntimeError) -> bool:
-    """Tell a full memory from other faults; a CPU's allocator has no error of its own."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def _too_large(subject: Subject, query: Tensor) -> str:

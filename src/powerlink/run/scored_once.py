@@ -13,6 +13,7 @@ from powerlink.explainers.protocol import EdgeScores, Explainer
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.propose import Cost
+from powerlink.run.batching import ran_out_of_memory
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ class ScoredOnce:
     def _ask(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         try:
             return self._explainer.score_edges(model, graph, seed)
-        except (PowerlinkError, MemoryError, torch.OutOfMemoryError):
+        except PowerlinkError:
             raise
         except Exception as error:  # a stranger's explainer must not stop the others
+            if ran_out_of_memory(error):
+                raise
             raise ExplainerError(f"the explainer {self.name} broke off: {type(error).__name__}: {error}") from error

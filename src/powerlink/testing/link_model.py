@@ -10,12 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from powerlink.graphs.computation_graph import extract
+from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
+from powerlink.graphs.what_if import Removals
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.protocol import Embeddings, LinkModel, logits_by_weight
+from powerlink.models.ranking import score_tails_of
 from powerlink.models.subject import undisturbed
+from powerlink.verify.counterfactual import scores_without
 
 TOLERANCE = 1e-4  # relative: single precision over a few layers
 
@@ -140,6 +143,7 @@ class _Inspection:
         if callable(getattr(self.model, "score_tails", None)):
             yield from self._tails()
         yield from self._prepared()
+        yield from self._differences(part)
 
     def _gradient(self, ones: Tensor) -> Iterator[str]:
         with torch.enable_grad():
@@ -158,6 +162,8 @@ class _Inspection:
             yield f"score_tails must return {(head.numel(), self.graph.num_nodes)}, not {tuple(tails.shape)}"
         elif not _same(tails.gather(1, self._triples[:, 2:]).squeeze(1), self.model.score(found, self._triples)):
             yield "score_tails and score disagree about the same triple"
+        elif not _same(tails, score_tails_of(self.model, found, found, head, relation)):
+            yield "score_tails_of and score_tails disagree about the same triple"
 
     @torch.no_grad()
     def _prepared(self) -> Iterator[str]:
@@ -165,6 +171,23 @@ class _Inspection:
         prepared = logits_by_weight(self.model, self.graph, self._triples)(weight)
         if not _same(prepared, self.model.score(self._encode(self.graph, weight), self._triples)):
             yield "prepare_logits and score disagree about the same triple"
+
+    def _differences(self, graph: ComputationGraph) -> Iterator[str]:
+        """A fact is taken out as a difference of sums where a model says that it adds up messages."""
+        into_head = (graph.target[graph.kept_edges.index] == graph.head[graph.kept_edges.query]).nonzero().squeeze(1)
+        if not into_head.numel():
+            return
+        edge = graph.kept_edges.index[into_head[:1]]
+        scenario = graph.kept_edges.query[into_head[:1]]
+        removals = Removals.of(graph, 1, torch.zeros_like(edge), edge)
+        told = scores_without(self.model, graph, scenario, removals)
+        left = torch.arange(graph.num_edges, device=graph.device) != edge
+        weight = left.to(graph.norm.dtype)
+        if not _same(told, self.model.score(self._encode(graph, weight), graph.triples[scenario])):
+            yield (
+                "a score without a fact is another than told: a model that says adds_messages must add its messages up "
+                "by kernels.message_sum and read nothing else from its edges; else leave the attribute out"
+            )
 
     @torch.no_grad()
     def _encode(self, graph: Edges, weight: Tensor | None = None) -> Embeddings:

@@ -19,6 +19,7 @@ from powerlink.models.subject import Subject
 
 BYTES_PER_EDGE = 600  # of a what-if graph, its nodes' vectors included, at width 100
 BYTES_PER_LOGIT = 24  # while it is ranked
+LOGITS_PER_SCORE = 6_000  # what a decoder may hold for one score, above all ConvE its feature maps
 SHARE_OF_A_GPU = 0.25  # of its memory, beside what a batch holds
 
 
@@ -75,13 +76,13 @@ def answers(
     logits_each: int = 0,
 ) -> Iterator[Answers]:
     """Encode what each scenario changes, in runs that fit; `wanted` as for `changed_nodes`."""
-    layers, how = model.num_layers, {"focused": wanted is not None, "by_difference": adds_messages(model)}
+    layers, by_difference = model.num_layers, adds_messages(model)
     changes = changed_nodes(graph, removals, layers, wanted=wanted)
-    loads = changes.load(graph, removals.num_scenarios, by_difference=how["by_difference"]).tolist()
+    loads = changes.load(graph, removals.num_scenarios, by_difference=by_difference).tolist()
     for first, last in (room or Room.of(graph.device)).cut(loads, logits_each):
         part, changed = removals.slice(graph, first, last), changes.slice(graph, first, last)
         if changed.keys.numel():
-            world = what_if(graph, part, changed, layers, **how)
+            world = what_if(graph, part, changed, layers, focused=wanted is not None, by_difference=by_difference)
             yield Answers(first, last, changed.keys, world.copy, encode_world(model, world))
         else:
             yield Answers(first, last, changed.keys, changed.keys, None)
@@ -106,7 +107,7 @@ def scores_without(
     """Score each scenario's query (S,) on its computation graph without the scenario's edges: logits (S,)."""
     wanted = torch.stack([graph.head[query], graph.tail[query]], dim=1)
     parts = []
-    for run in answers(model, graph, removals, room, wanted=wanted):
+    for run in answers(model, graph, removals, room, wanted=wanted, logits_each=LOGITS_PER_SCORE):
         assert run.copies is not None, "what is wanted is always encoded"
         ids = torch.arange(run.last - run.first, device=graph.device).unsqueeze(1)
         place = torch.searchsorted(run.keys, ids * graph.num_nodes + wanted[run.first : run.last])

@@ -106,6 +106,8 @@ def _most_sufficient(model: LinkModel, graph: ComputationGraph, query: Tensor, e
         facts = edges_of_facts(graph, scenario, edges[rivals[contested]])
         embeddings, triples = encode_only(model, graph, query[rivals[contested]], *facts)
         support = support.to(embeddings.entity.dtype).index_put((contested,), model.score(embeddings, triples))
+    # what is no number supports nothing; of infinite numbers, differences would be none
+    support = support.nan_to_num(nan=torch.finfo(support.dtype).min)
     most = support.new_full((graph.num_queries,), -torch.inf).scatter_reduce(0, query[rivals], support, "amax")
     near = support >= (most - NOISE * most.abs().clamp(min=1.0))[query[rivals]]
     first = rivals.new_full((graph.num_queries,), query.numel())
