@@ -192,8 +192,13 @@ def test_in_training_mode_dropout_is_on_and_undisturbed_switches_it_off_and_back
 def test_undisturbed_leaves_a_model_as_it_was_whatever_was_done_to_it():
     model = build_model(settings_of("compgcn", "distmult", 2), N, R).eval()
     model.encoder.entity.requires_grad_(False)
-    with pytest.raises(RuntimeError), undisturbed(model):
-        model.train().requires_grad_(True)
-        raise RuntimeError
+
+    def meddle():
+        with undisturbed(model):
+            model.train().requires_grad_(True)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        meddle()
     assert not any(module.training for module in model.modules())
     assert [name for name, p in model.named_parameters() if not p.requires_grad] == ["encoder.entity"]
