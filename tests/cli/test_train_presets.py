@@ -29,7 +29,7 @@ def test_presets_are_listed_with_their_settings(powerlink):
     assert [f"{row[0]}/{row[1]}" for row in rows] == list(PRESETS)
     two_layers = next(row for row in rows if row[:2] == ["fb15k-237", "compgcn-distmult"])
     epochs = PRESETS["fb15k-237/compgcn-distmult"].training.epochs
-    assert two_layers[2:] == ["2", "100/150/200", str(epochs), "0.343"]
+    assert two_layers[2:] == ["2", "256/256/256", str(epochs), "0.343"]
     assert all(len(line) <= 80 for line in lines)
     listed = json.loads(powerlink("presets", "--json").out)
     assert [entry["name"] for entry in listed] == list(PRESETS)
