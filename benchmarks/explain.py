@@ -23,6 +23,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,11 @@ from powerlink.explainers.learned.path_terms import PowerPath
 from powerlink.explainers.learned.terms import Prediction, Size
 from powerlink.explainers.protocol import Explainer
 from powerlink.explanation import GraphSize
-from powerlink.graphs.computation_graph import node_counts
+from powerlink.graphs.computation_graph import ComputationGraph, node_counts
 from powerlink.models.checkpoint import load_model, versions
 from powerlink.models.link_model import build_model
 from powerlink.models.presets import PRESETS
-from powerlink.paths.propose import propose
+from powerlink.paths.propose import Cost, edge_cost, propose
 from powerlink.pipeline import computation_graph
 from powerlink.run.explain_many import explain_in_batches
 from powerlink.stage_clock import StageClock
@@ -180,23 +181,61 @@ def step_beside_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
 
 
 def equal_to_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
-    """Learn masks both ways, search the five best paths under each, and count the queries where they are the same."""
+    """Learn masks both ways, search the five best paths under each, and count the queries where they are the same.
+
+    Ours are learned in batches, as users do; the reference's one by one. Where a path is another one, what it costs
+    above the reference's in its place is told, under the reference's mask: paths of all but one cost trade places.
+    """
     device, explainer = subject.messages.device, PowerLink()
-    wish: dict[str, Any] = {"cost": explainer.cost, "count": 5, "min_length": 1, "max_length": 5}
-    same: Counter[str] = Counter()
     precisions = ("highest", "high", "medium") if device.type == "cuda" else ("highest",)
-    for query in queries.split(1):
-        graph = computation_graph(subject, query, PAPER)
-        kept = graph.kept_edges
-        plain = kept.scatter(plain_mask(subject.model, graph, explainer, 0), graph.num_edges)
-        expected = propose(graph, plain, **wish).edges
+    found: dict[str, list[Agreement]] = {precision: [] for precision in precisions}
+    for part in queries.split(10):
+        batch = computation_graph(subject, part, PAPER)
+        plain = torch.cat(
+            [plain_mask(subject.model, computation_graph(subject, q, PAPER), explainer, 0) for q in part.split(1)]
+        )
+        reference = batch.kept_edges.scatter(plain, batch.num_edges)
         for precision in precisions:
             torch.set_float32_matmul_precision(precision)
-            found = propose(graph, explainer.score_edges(subject.model, graph, 0).values, **wish).edges
+            ours = explainer.score_edges(subject.model, batch, 0).values
             torch.set_float32_matmul_precision("highest")
-            same[precision] += int(torch.equal(found, expected))
-        print(f"{kept.num_edges:8,} edges  same so far: {dict(same)}", flush=True)
-    return {"queries": len(queries), "same first five paths": {name: same[name] / len(queries) for name in precisions}}
+            found[precision] += agreements(batch, reference, ours, explainer.cost)
+        so_far = {name: sum(a.same_order for a in told) for name, told in found.items()}
+        print(f"{batch.kept_edges.num_edges:9,} edges  same so far: {so_far}", flush=True)
+    return {"queries": len(queries), "first five paths": {name: shares(told) for name, told in found.items()}}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How one query's five best paths compare with the reference's."""
+
+    same_order: bool
+    same_paths: bool
+    dearer: float  # the most that a path costs above the reference's in its place, as a share
+
+
+def agreements(graph: ComputationGraph, reference: Tensor, ours: Tensor, cost: Cost) -> list[Agreement]:
+    """Search under both scores of a graph's edges, and compare query by query."""
+    wish: dict[str, Any] = {"cost": cost, "count": 5, "min_length": 1, "max_length": 5}
+    expected, found = propose(graph, reference, **wish), propose(graph, ours, **wish)
+    price = torch.cat([edge_cost(reference, "inverse"), reference.new_zeros(1, dtype=torch.float64)])  # [-1]: padding
+    told = []
+    for query in range(graph.num_queries):
+        theirs, mine = (batch.edges[batch.query == query] for batch in (expected, found))
+        dear = price[mine].sum(1).sort().values / price[theirs].sum(1) - 1
+        same = set(map(tuple, mine.tolist())) == set(map(tuple, theirs.tolist()))
+        told.append(Agreement(torch.equal(mine, theirs), same, float(dear.max()) if len(dear) else 0.0))
+    return told
+
+
+def shares(told: list[Agreement]) -> dict[str, float]:
+    """Sum agreements up over queries."""
+    return {
+        "same order": sum(a.same_order for a in told) / len(told),
+        "same paths": sum(a.same_paths for a in told) / len(told),
+        "no dearer than 1e-6": sum(a.dearer <= 1e-6 for a in told) / len(told),
+        "dearest": max(a.dearer for a in told),
+    }
 
 
 def growth(subject: Subject, count: int, seed: int) -> dict[str, Any]:

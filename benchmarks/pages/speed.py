@@ -45,8 +45,8 @@ The floor is the time in which the memory alone could move what a stage must at 
 `benchmarks/explain.py`.
 
 * *score edges*: three products with a 64 × 64 matrix for every edge and step, and a fourth to have the hidden layer again on the
-  way back instead of keeping it. In float32 these are arithmetic, not memory; with TF32 allowed
-  (`torch.set_float32_matmul_precision("high")`) the GPU's tensor cores take them over.
+  way back instead of keeping it. In float32 these are arithmetic, not memory; with
+  `torch.set_float32_matmul_precision("high")` they are taken in bf16, each number as the sum of two: half the work.
 * *extract and prune*, *search paths*, *judge*, *choose paths*: a few hundred small kernels for each batch and some waits for a
   size that only the GPU knows. The data would pass in milliseconds; starting the kernels takes longer than running them. More
   queries in a batch cost next to nothing there.
@@ -115,15 +115,25 @@ learn the same mask to 1e-6 (tested). Steps taken in turn, medians; the median r
 
 
 def _equal(result: Result) -> str:
-    shares = result["same first five paths"]
-    names = {"highest": "in float32", "high": "with products in TF32", "medium": "in bf16"}
-    told = ", ".join(f"{names[name]} for {share:.0%}" for name, share in shares.items())
+    precisions = {
+        "highest": "float32 (`highest`)",
+        "high": "three bf16 products for each of the scorer's (`high`)",
+        "medium": "one bf16 product for each of the scorer's (`medium`)",
+    }
+    measures = ("same order", "same paths", "no dearer than 1e-6")
+    rows = [
+        [precisions[name], *(f"{told[measure]:.0%}" if measure in told else "–" for measure in measures)]
+        for name, told in result["first five paths"].items()
+    ]
     return f"""## The same paths as the reference: {result["machine"]}
 
 {_origin(result)}
 
-After 50 steps from the same weights, the five best paths under the mask are the reference's, in the same order, {told}
-of {result["queries"]} queries."""
+After 50 steps from the same weights, the five best paths under the mask beside the reference's: the share of {result["queries"]} queries
+where they are the same in the same order; the same in any order; and where each costs, under the reference's own mask, no more than
+its fellow there, to a millionth (masks close to 1 give many paths of all but one cost, which rounding puts in any order).
+
+{table(["products", *measures], rows)}"""
 
 
 def _growth(result: Result) -> str:

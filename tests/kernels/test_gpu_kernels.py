@@ -199,7 +199,14 @@ def test_at_the_size_of_fb15k_237_float32_errs_by_less_than_a_thousandth():
 
 @pytest.mark.parametrize("sizes", [(7,), (70, 0, 9, 200), (0,)])
 @pytest.mark.parametrize("width", [3, 16])
-@pytest.mark.parametrize(("precision", "error"), [("highest", 1e-4), pytest.param("medium", 0.03, marks=needs_cuda)])
+@pytest.mark.parametrize(
+    ("precision", "error"),
+    [
+        ("highest", 1e-4),
+        pytest.param("high", 1e-3, marks=needs_cuda),
+        pytest.param("medium", 0.15, marks=needs_cuda),  # a rounded number near zero may pass a ReLU or not
+    ],
+)
 def test_the_fused_scorer_and_all_its_slopes_equal_the_plain_one(
     sizes, width, precision, error, monkeypatch, poisoned_memory
 ):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.incidence import Incidence, row_pointer
-from powerlink.kernels.fused import can_fuse
+from powerlink.kernels.fused import can_fuse, scorer_precision
 from powerlink.kernels.grouped_linear import Runs
 
 CHUNK = 4_096  # edges whose hidden layers a core's cache holds
@@ -211,8 +211,8 @@ class FusedMLP(torch.autograd.Function):
 
         table, *parameters = tensors
         ctx.save_for_backward(*tensors)
-        ctx.rows = rows
-        return score_runs(table, rows.rows, rows.runs.bounds, parameters)
+        ctx.rows, ctx.precision = rows, scorer_precision()  # asked here: the way back runs in a thread of its own
+        return score_runs(table, rows.rows, rows.runs.bounds, parameters, ctx.precision)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -221,7 +221,7 @@ class FusedMLP(torch.autograd.Function):
 
         rows: EdgeRows = ctx.rows
         table, *parameters = ctx.saved_tensors
-        slopes, shares = slopes_of_runs(table, rows.rows, rows.runs.bounds, parameters, grads[0])
+        slopes, shares = slopes_of_runs(table, rows.rows, rows.runs.bounds, parameters, grads[0], ctx.precision)
         d_table = product_sum(slopes, None, None, rows.readers)
         second, second_bias, last, _ = parameters
         totals = product_sum(shares, None, None, rows.runs.by_group)  # (Q, H·H + H + 1)

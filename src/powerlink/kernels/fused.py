@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor
+
+_asked_of_scorer: ContextVar[str | None] = ContextVar("_asked_of_scorer", default=None)
 
 
 @cache
@@ -33,6 +37,24 @@ def product_precision() -> str:
 def scorer_precision() -> str:
     """Say how the scorer's products are taken: as torch's own float32 products may be (highest, high or medium).
 
-    Three products of TF32 are as exact as float32 for ReLUs to come, on matrix units.
+    Three products of TF32 are as exact as float32 for ReLUs to come, on matrix units; three of bf16, each number the
+    sum of two, are half the work and keep the order of paths; one of bf16 does not always.
     """
-    return {"highest": "tf32x3", "high": "tf32", "medium": "bf16"}[torch.get_float32_matmul_precision()]
+    asked = _asked_of_scorer.get() or torch.get_float32_matmul_precision()
+    return {"highest": "tf32x3", "high": "bf16x3", "medium": "bf16"}[asked]
+
+
+@contextmanager
+def exact_but_for_the_scorer() -> Iterator[None]:
+    """Take torch's own products in float32 for a while, and only the scorer's as they were asked for until now.
+
+    The model's are few, but fifty steps carry their rounding far.
+    """
+    asked = torch.get_float32_matmul_precision()
+    token = _asked_of_scorer.set(_asked_of_scorer.get() or asked)
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(asked)
+        _asked_of_scorer.reset(token)

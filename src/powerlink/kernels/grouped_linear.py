@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.incidence import Incidence, Lookup
-from powerlink.kernels.fused import can_fuse
+from powerlink.kernels.fused import can_fuse, scorer_precision
 
 RUN = 256  # rows of one group that a GPU program multiplies
 
@@ -91,8 +91,8 @@ class FusedGroupedLinear(torch.autograd.Function):
         from powerlink.kernels.gpu.grouped_linear import product_of_runs  # noqa: PLC0415 - only where there is Triton
 
         ctx.save_for_backward(rows, weight)
-        ctx.groups = groups
-        return product_of_runs(rows, weight, groups.runs.bounds)
+        ctx.groups, ctx.precision = groups, scorer_precision()  # asked here: the way back runs in a thread of its own
+        return product_of_runs(rows, weight, groups.runs.bounds, ctx.precision)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -103,9 +103,9 @@ class FusedGroupedLinear(torch.autograd.Function):
         runs, grad = ctx.groups.runs, grads[0].contiguous()
         to_rows = to_weight = None
         if ctx.needs_input_grad[0]:
-            to_rows = product_of_runs(grad, weight.transpose(1, 2), runs.bounds)
+            to_rows = product_of_runs(grad, weight.transpose(1, 2), runs.bounds, ctx.precision)
         if ctx.needs_input_grad[1]:
-            shares = outer_of_runs(rows, grad, runs.bounds)  # (runs, in, out)
+            shares = outer_of_runs(rows, grad, runs.bounds, ctx.precision)  # (runs, in, out)
             to_weight = product_sum(shares.flatten(1), None, None, runs.by_group).view_as(weight)
         return to_rows, to_weight, None
 

@@ -89,15 +89,33 @@ OURS: dict[str, tuple[Changes, Changes]] = {
     f"{FB}/wgcn-distmult": ({}, {"epochs": 100}),
     f"{FB}/wgcn-conve": ({**SMOOTH, "output_dropout": 0.1, "input_dropout": 0.0}, {}),
     f"{FB}/compgcn-transe": ({}, {"epochs": 60}),
-    f"{FB}/compgcn-distmult": ({"widths": (256, 256, 256), "output_dropout": 0.4}, {"epochs": 120}),
-    f"{FB}/compgcn-conve": ({"widths": (200, 200), "output_dropout": 0.2, "input_dropout": 0.0}, {"epochs": 180}),
+    f"{FB}/compgcn-distmult": (
+        {"widths": (256, 256, 256), "output_dropout": 0.4, "layer_dropout": 0.2},
+        {"epochs": 200},
+    ),
+    f"{FB}/compgcn-conve": ({"widths": (256, 256), "image": (16, 16), "input_dropout": 0.0}, {"epochs": 180}),
     f"{WN}/rgcn-transe": ({"output_dropout": 0.0, "layer_dropout": 0.0}, {"epochs": 60}),
     f"{WN}/rgcn-distmult": ({}, {"epochs": 100}),
-    f"{WN}/rgcn-conve": ({"output_dropout": 0.1, "input_dropout": 0.0}, {"epochs": 240}),
+    f"{WN}/rgcn-conve": (
+        {"widths": (200, 200), "image": (10, 20), "input_dropout": 0.0},
+        {"epochs": 180, "batch_size": 512, "lr": 0.003},
+    ),
     f"{WN}/wgcn-transe": ({**SMOOTH, "output_dropout": 0.0}, {"epochs": 30}),
     f"{WN}/wgcn-distmult": ({}, {"epochs": 100}),
-    f"{WN}/wgcn-conve": ({**SMOOTH, "output_dropout": 0.1, "input_dropout": 0.0}, {"epochs": 300}),
-    f"{WN}/compgcn-transe": ({"widths": (150, 150), "output_dropout": 0.0, "layer_dropout": 0.0}, {"epochs": 60}),
+    f"{WN}/wgcn-conve": (
+        {
+            "widths": (256, 256, 256),
+            "image": (16, 16),
+            "output_dropout": 0.0,
+            "layer_dropout": 0.0,
+            "input_dropout": 0.0,
+        },
+        {},
+    ),
+    f"{WN}/compgcn-transe": (
+        {"widths": (150, 150), "output_dropout": 0.0, "layer_dropout": 0.0},
+        {"epochs": 80, "lr": 0.008},
+    ),
     f"{WN}/compgcn-distmult": ({}, {"epochs": 120}),
     f"{WN}/compgcn-conve": ({"input_dropout": 0.0}, {}),
 }

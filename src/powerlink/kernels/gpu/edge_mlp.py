@@ -14,8 +14,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from powerlink.kernels.fused import scorer_precision
-
 TILE = 64  # edges that a matrix unit multiplies at once
 WIDEST = 64  # hidden layers whose tiles fit a multiprocessor's memory on the way back
 
@@ -25,6 +23,11 @@ def product(a, b, PRECISION: tl.constexpr):
     """The product of two tiles, summed in float32."""
     if PRECISION == "bf16":
         return tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16))
+    elif PRECISION == "bf16x3":  # each number as the sum of two: what is left out is the product of the small parts
+        large_a, large_b = a.to(tl.bfloat16), b.to(tl.bfloat16)
+        small_a = (a - large_a.to(tl.float32)).to(tl.bfloat16)
+        small_b = (b - large_b.to(tl.float32)).to(tl.bfloat16)
+        return tl.dot(large_a, large_b, tl.dot(small_a, large_b, tl.dot(large_a, small_b)))
     else:
         return tl.dot(a, b, input_precision=PRECISION)
 
@@ -114,8 +117,10 @@ def _slopes_of_runs(
     tl.store(share_ptr + width * width + width, tl.sum(total, axis=0))
 
 
-def score_runs(table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor], parameters: list[Tensor]) -> Tensor:
-    """Return the score of every edge, (E,).
+def score_runs(
+    table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor], parameters: list[Tensor], precision: str
+) -> Tensor:
+    """Return the score of every edge, (E,), with products of a precision as `scorer_precision` says it.
 
     table (t, H); rows (3, E) int32; runs: first edge, edge behind the last, query; parameters: second (Q, H, H),
     second_bias (Q, H), last (Q, H, 1), last_bias (Q, 1).
@@ -123,13 +128,19 @@ def score_runs(table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor],
     out = table.new_empty(rows.size(1))
     if runs[0].numel():
         _score_runs[(runs[0].numel(),)](
-            table, rows, *runs, *(part.contiguous() for part in parameters), out, rows.size(1), **_shape(table)
-        )
+            table, rows, *runs, *(part.contiguous() for part in parameters), out, rows.size(1),
+            **_shape(table, precision),
+        )  # fmt: skip
     return out
 
 
 def slopes_of_runs(
-    table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor], parameters: list[Tensor], grad: Tensor
+    table: Tensor,
+    rows: Tensor,
+    runs: tuple[Tensor, Tensor, Tensor],
+    parameters: list[Tensor],
+    grad: Tensor,
+    precision: str,
 ) -> tuple[Tensor, Tensor]:
     """Return the slopes of each edge's gathered rows, (E, H), and each run's shares, (runs, H·H + H + 1)."""
     width = table.size(1)
@@ -138,13 +149,12 @@ def slopes_of_runs(
     if runs[0].numel():
         _slopes_of_runs[(runs[0].numel(),)](
             table, rows, *runs, *(part.contiguous() for part in parameters[:3]), grad.contiguous(), slopes, shares,
-            rows.size(1), **_shape(table),
+            rows.size(1), **_shape(table, precision),
         )  # fmt: skip
     return slopes, shares
 
 
-def _shape(table: Tensor) -> dict[str, Any]:
+def _shape(table: Tensor, precision: str) -> dict[str, Any]:
     width = table.size(1)
     padded = max(16, triton.next_power_of_2(width))  # the smallest side of a matrix unit's product
-    precision = scorer_precision()
     return {"width": width, "EDGES": TILE, "WIDTH": padded, "PRECISION": precision, "num_warps": 4, "num_stages": 2}

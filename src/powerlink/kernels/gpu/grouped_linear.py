@@ -8,7 +8,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from powerlink.kernels.fused import scorer_precision
 from powerlink.kernels.gpu.edge_mlp import product
 
 ROWS = 64  # rows that a matrix unit multiplies at once
@@ -76,29 +75,29 @@ def _outer_of_runs(
     tl.store(out_ptr + spot, total, mask=(i < size_in)[:, None] & (o < size_out)[None, :])
 
 
-def product_of_runs(rows: Tensor, weight: Tensor, runs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+def product_of_runs(rows: Tensor, weight: Tensor, runs: tuple[Tensor, Tensor, Tensor], precision: str) -> Tensor:
     """Multiply runs of rows (n, i) by their groups' matrices (G, i, o): (n, o)."""
     size_in, size_out = weight.shape[1:]
     out = rows.new_empty(rows.size(0), size_out)
     if runs[0].numel():
         _product_of_runs[(runs[0].numel(), triton.cdiv(size_out, OUTER))](
             rows.contiguous(), weight, *runs, out, *weight.stride(), size_in=size_in, size_out=size_out,
-            INNER=INNER, **_shape(),
+            INNER=INNER, **_shape(precision),
         )  # fmt: skip
     return out
 
 
-def outer_of_runs(rows: Tensor, grad: Tensor, runs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+def outer_of_runs(rows: Tensor, grad: Tensor, runs: tuple[Tensor, Tensor, Tensor], precision: str) -> Tensor:
     """Return each run's share of its group's Σ row ⊗ grad: (runs, i, o)."""
     start, end, _ = runs
     size_in, size_out = rows.size(1), grad.size(1)
     out = rows.new_empty(start.numel(), size_in, size_out)
     if start.numel():
         _outer_of_runs[(start.numel(), triton.cdiv(size_in, OUTER), triton.cdiv(size_out, OUTER))](
-            rows.contiguous(), grad, start, end, out, size_in=size_in, size_out=size_out, **_shape()
+            rows.contiguous(), grad, start, end, out, size_in=size_in, size_out=size_out, **_shape(precision)
         )
     return out
 
 
-def _shape() -> dict[str, Any]:
-    return {"ROWS": ROWS, "OUTER": OUTER, "PRECISION": scorer_precision(), "num_warps": 4, "num_stages": 2}
+def _shape(precision: str) -> dict[str, Any]:
+    return {"ROWS": ROWS, "OUTER": OUTER, "PRECISION": precision, "num_warps": 4, "num_stages": 2}
