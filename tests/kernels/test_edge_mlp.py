@@ -36,8 +36,10 @@ def fast(rows, tensors, own):
 
 
 @pytest.mark.parametrize("sizes", [(7,), (3, 0, 9), (0,), (1, 1, 1, 1)])
+@pytest.mark.parametrize("piece", [4, 1000])  # 4: nothing is kept for the way back
 @pytest.mark.parametrize("chunk", [2, 100])
-def test_value_and_gradients_equal_plain_torch_whatever_the_chunks(monkeypatch, sizes, chunk):
+def test_value_and_gradients_equal_plain_torch_whatever_the_chunks(monkeypatch, sizes, chunk, piece):
+    monkeypatch.setattr(module, "PIECE", piece)
     monkeypatch.setattr(module, "CHUNK", chunk)
     monkeypatch.setattr(module, "BLOCK", 2 * chunk)
     rows, tensors, own = inputs(sizes)

@@ -207,11 +207,13 @@ def test_at_the_size_of_fb15k_237_float32_errs_by_less_than_a_thousandth():
         pytest.param("medium", 0.15, marks=needs_cuda),  # a rounded number near zero may pass a ReLU or not
     ],
 )
+@pytest.mark.parametrize("piece", [140, 100_000])
 def test_the_fused_scorer_and_all_its_slopes_equal_the_plain_one(
-    sizes, width, precision, error, monkeypatch, poisoned_memory
+    sizes, width, precision, error, piece, monkeypatch, poisoned_memory
 ):
     # queries of very different sizes, runs that end within a tile, a query without edges, and nothing at all
     monkeypatch.setattr(edge_mlp_module, "RUN", 128)
+    monkeypatch.setattr(edge_mlp_module, "PIECE", piece)
     generator = torch.Generator().manual_seed(0)
     index = [torch.randint(0, size, (sum(sizes),), generator=generator).to(DEVICE) for size in (5, 5, 4)]
     rows, queries = EdgeRows(*index, 5, 4, sizes), len(sizes)

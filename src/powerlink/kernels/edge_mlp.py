@@ -2,13 +2,15 @@
 
 On a CPU it runs over a few thousand edges at a time and keeps the second hidden layer for the way back, in memory that
 every step uses again: fresh memory costs more than arithmetic does. On a GPU one fused kernel does it all and remembers
-one number per edge.
+one number per edge. Batches are sized to fit; of a single query too large for that, hidden layers (CPU) or their slopes
+(GPU) lie in memory for a piece at a time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -21,6 +23,7 @@ from powerlink.kernels.grouped_linear import Runs
 CHUNK = 4_096  # edges whose hidden layers a core's cache holds
 BLOCK = 16_384  # edges whose slopes are added up at once
 RUN = 1_024  # edges that one GPU program walks
+PIECE = 1_000_000  # edges of one query that are worked on whole: 256 MB at 64 numbers each
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,16 @@ class _Block:
     row: Tensor  # (u,) rows of the table that are read
     reader: Tensor  # (3·e,) int32, edges counted from the block's first, sorted by the row they read
     first: Tensor  # (u + 1,) int32: where each row's readers begin
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """Runs whose slopes lie in a GPU's memory together, and by which of their edges each row of the table was read."""
+
+    edges: slice
+    rows: Tensor  # (3, e) int32
+    bounds: tuple[Tensor, Tensor, Tensor]  # of the runs, counted from the piece's first edge, and their queries
+    readers: Incidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +79,32 @@ class EdgeRows:
         return Runs.of(sizes.cumsum(0), RUN)
 
     @cached_property
-    def readers(self) -> Incidence:
+    def pieces(self) -> list[_Piece]:
+        """The edges in pieces of whole runs for the fused kernel's way back: one, unless a query is too large."""
+        start, end, query = self.runs.bounds
+        count = self.source.numel()
+        marks = torch.arange(0, count, PIECE if self.too_large else count + 1, device=start.device)[1:]
+        cuts = torch.searchsorted(start, marks).unique()  # the first run behind each mark, if there is one
+        cuts = cuts[cuts < start.numel()]
+        first_run, first_edge = [0, *cuts.tolist(), start.numel()], [0, *start[cuts].tolist(), count]
+        pieces = []
+        for runs, edges in zip(pairwise(first_run), pairwise(first_edge), strict=True):
+            some, begin = slice(*runs), edges[0]
+            rows = self.rows[:, slice(*edges)].contiguous()
+            bounds = start[some] - begin, end[some] - begin, query[some]
+            pieces.append(_Piece(slice(*edges), rows, bounds, self._readers(rows)))
+        return pieces
+
+    def _readers(self, rows: Tensor) -> Incidence:
         """The edges that read each row of the table, sorted by row."""
-        edge = torch.arange(self.source.numel(), device=self.source.device)
+        edge = torch.arange(rows.size(1), device=rows.device)
         num_rows = 2 * self.num_nodes + self.num_slots
-        return Incidence.of(self.rows.flatten().long(), edge.repeat(3), num_rows, edge.numel())
+        return Incidence.of(rows.flatten().long(), edge.repeat(3), num_rows, edge.numel())
+
+    @property
+    def too_large(self) -> bool:
+        """Whether a query has more edges than are worked on whole."""
+        return self.longest > PIECE
 
     @cached_property
     def blocks(self) -> list[_Block]:
@@ -145,19 +179,28 @@ def _hidden(rows: EdgeRows, table: Tensor, chunk: _Chunk) -> Tensor:
     return _sum_rows(table, chunk.index, first).relu_()
 
 
+def _place(rows: EdgeRows, memory: Tensor, chunk: _Chunk) -> Tensor:
+    """Return where a chunk's second hidden layer lies: its own rows, or the first ones if no chunk keeps its own."""
+    return memory[: chunk.edges.stop - chunk.edges.start] if rows.too_large else memory[chunk.edges]
+
+
 class _EdgeMLP(torch.autograd.Function):
-    """The second hidden layer is kept for the way back: it costs a product to compute, the first only additions."""
+    """The second hidden layer is kept for the way back: it costs a product to compute, the first only additions.
+
+    Of a query that is too large it is not kept but computed again.
+    """
 
     @staticmethod
     def forward(ctx: Any, rows: EdgeRows, *tensors: Tensor) -> Tensor:
         table, second, second_bias, last, last_bias = tensors
         ctx.save_for_backward(*tensors)
-        ctx.rows, ctx.deeper = rows, rows.memory.lend(table, rows.source.numel())
+        ctx.rows = rows
+        ctx.deeper = rows.memory.lend(table, min(CHUNK, rows.longest) if rows.too_large else rows.source.numel())
         out = table.new_empty(rows.source.numel())
         for block in rows.blocks:
             query = block.query
             for chunk in block.chunks:
-                deeper = ctx.deeper.tensor[chunk.edges]
+                deeper = _place(rows, ctx.deeper.tensor, chunk)
                 torch.addmm(second_bias[query], _hidden(rows, table, chunk), second[query], out=deeper).relu_()
                 torch.mv(deeper, last[query, :, 0], out=out[chunk.edges])
             out[block.edges] += last_bias[query]
@@ -178,7 +221,9 @@ class _EdgeMLP(torch.autograd.Function):
             query, begin = block.query, block.edges.start
             for chunk in block.chunks:
                 grad = grads[0][chunk.edges]
-                hidden, deeper = _hidden(rows, table, chunk), ctx.deeper.tensor[chunk.edges]
+                hidden, deeper = _hidden(rows, table, chunk), _place(rows, ctx.deeper.tensor, chunk)
+                if rows.too_large:
+                    torch.addmm(second_bias[query], hidden, second[query], out=deeper).relu_()
                 back = passed[: grad.numel()]
                 _where_positive(grad.unsqueeze(1).expand_as(deeper), deeper, out=back)
                 products[query].addmm_(hidden.t(), back)
@@ -221,10 +266,16 @@ class FusedMLP(torch.autograd.Function):
 
         rows: EdgeRows = ctx.rows
         table, *parameters = ctx.saved_tensors
-        slopes, shares = slopes_of_runs(table, rows.rows, rows.runs.bounds, parameters, grads[0], ctx.precision)
-        d_table = product_sum(slopes, None, None, rows.readers)
+        shares, d_table = [], None
+        for piece in rows.pieces:
+            grad = grads[0][piece.edges]
+            slopes, share = slopes_of_runs(table, piece.rows, piece.bounds, parameters, grad, ctx.precision)
+            summed = product_sum(slopes, None, None, piece.readers)
+            d_table = summed if d_table is None else d_table.add_(summed)
+            shares.append(share)
         second, second_bias, last, _ = parameters
-        totals = product_sum(shares, None, None, rows.runs.by_group)  # (Q, H·H + H + 1)
+        by_run = shares[0] if len(shares) == 1 else torch.cat(shares)  # a single one is large: no copy of it
+        totals = product_sum(by_run, None, None, rows.runs.by_group)  # (Q, H·H + H + 1)
         products, sums, d_last_bias = totals.split([second[0].numel(), second_bias.size(1), 1], dim=1)
         slopes_of = _parameter_slopes(products.reshape(second.shape), sums, second, second_bias, last)
         return None, d_table, *slopes_of, d_last_bias
