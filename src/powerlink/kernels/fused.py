@@ -38,7 +38,7 @@ def scorer_precision() -> str:
     """Say how the scorer's products are taken: as torch's own float32 products may be (highest, high or medium).
 
     Three products of TF32 are as exact as float32 for ReLUs to come, on matrix units; three of bf16, each number the
-    sum of two, are half the work and keep the order of paths; one of bf16 does not always.
+    sum of two, are half the work and carry some sixteen bits; one of bf16 carries eight.
     """
     asked = _asked_of_scorer.get() or torch.get_float32_matmul_precision()
     return {"highest": "tf32x3", "high": "bf16x3", "medium": "bf16"}[asked]
