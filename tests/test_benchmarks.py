@@ -297,7 +297,7 @@ def test_the_benchmark_of_speed_measures_every_part_and_its_page_tells_them(tmp_
     found = speed.saved(tmp_path / "results")
     assert found.keys() == {f"{part}_cpu" for part in explain.PARTS}
     assert found["paper_cpu"]["queries"] == 2
-    assert found["equal_cpu"]["same first five paths"] == {"highest": 1.0}
+    assert found["equal_cpu"]["first five paths"]["highest"]["same paths"] == 1.0
     assert len(found["growth_cpu"]["by edges"]) == 8
     own, other = found["generated_cpu"]["graphs"]
     assert own["facts"] == len(rows) - 20
