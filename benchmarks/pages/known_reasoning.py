@@ -41,8 +41,8 @@ What to take from it.
   [method.md](../method.md#14-the-peers)). `page-link, mask, cost log` orders by the mask alone, without degrees. As a proposer it
   does better: proof picks the truth out of its candidates.
 * **PGExplainer-Link does not read relations**, and here relations are what makes a path true: of the facts beside each other on
-  a hop it can only take the first, and no graph's nodes look alike from one query to the next. So it is at chance, in AUC as in
-  hits. `reading relations` is the same network with the edge's relation as one more input, fitted alike: it is above chance where
+  a hop it can only take the first. It is at chance, in AUC as in hits; that its network, fitted on few queries, does not carry over
+  to nodes it has not seen may be a second reason, but was not tested. `reading relations` is the same network with the edge's relation as one more input, fitted alike: it is above chance where
   graphs are quiet or large, but far from the explainers that learn each query by itself. Both were fitted on 48 queries or fewer for 60
   epochs with a size weight of 0.05 and no entropy term, chosen by edge AUC on the graph of seed 0; a size
   weight of 0.25 beside its entropy term gave an AUC of 0.49 there.

@@ -131,7 +131,8 @@ def _equal(result: Result) -> str:
 
 After 50 steps from the same weights, the five best paths under the mask beside the reference's: the share of {result["queries"]} queries
 where they are the same in the same order; the same in any order; and where each costs, under the reference's own mask, no more than
-its fellow there, to a millionth (masks close to 1 give many paths of all but one cost, which rounding puts in any order).
+its fellow there, to a millionth (masks close to 1 give many paths of all but one cost, which rounding puts in any order). A dash
+was not counted in that run.
 
 {table(["products", *measures], rows)}"""
 

@@ -46,7 +46,7 @@ def test_a_gpu_tells_the_same_story_as_a_cpu(encoder, decoder, name, select):
         assert one.query == other.query
         assert one.status == other.status
         assert one.score == pytest.approx(other.score, abs=1e-4)
-        assert one.rank == pytest.approx(other.rank, abs=1)  # two scores may be equal on one and all but on the other
+        assert one.rank == pytest.approx(other.rank, abs=0.5)  # a tie here may be none there
         assert len(one.paths) == len(other.paths)
         for path, twin in zip(one.paths[:1], other.paths[:1], strict=True):
             other_path_first += path.score_without != pytest.approx(twin.score_without, abs=1e-4)
