@@ -120,6 +120,8 @@ def _one_try(tried: Result) -> str:
         for key, value in ((key, model.get(key, False)) for key, reader in TRIED.items() if reader in kinds)
     ]
     how = f"lr {training['lr']:g}, batch {training['batch_size']}, {tried['epochs']} epochs"
+    if training["weight_decay"]:
+        how += f", weight decay {training['weight_decay']:g}"
     return f"{', '.join(shape)}; {how}: validation MRR {tried['valid_mrr']:.3f}"
 
 

@@ -93,12 +93,15 @@ OURS: dict[str, tuple[Changes, Changes]] = {
         {"widths": (256, 256, 256), "output_dropout": 0.4, "layer_dropout": 0.2},
         {"epochs": 200},
     ),
-    f"{FB}/compgcn-conve": ({"widths": (256, 256), "image": (16, 16), "input_dropout": 0.0}, {"epochs": 180}),
+    f"{FB}/compgcn-conve": (
+        {"widths": (256, 256), "image": (16, 16), "input_dropout": 0.0},
+        {"epochs": 180, "weight_decay": 0.1},
+    ),
     f"{WN}/rgcn-transe": ({"output_dropout": 0.0, "layer_dropout": 0.0}, {"epochs": 60}),
     f"{WN}/rgcn-distmult": ({}, {"epochs": 100}),
     f"{WN}/rgcn-conve": (
         {"widths": (200, 200), "image": (10, 20), "input_dropout": 0.0},
-        {"epochs": 180, "batch_size": 512, "lr": 0.003},
+        {"epochs": 180, "batch_size": 512, "lr": 0.003, "weight_decay": 0.1},
     ),
     f"{WN}/wgcn-transe": ({**SMOOTH, "output_dropout": 0.0}, {"epochs": 30}),
     f"{WN}/wgcn-distmult": ({}, {"epochs": 100}),
@@ -138,6 +141,7 @@ def _preset(row: Row) -> Preset:
         note="; ".join(
             [
                 f"{ours.schedule} schedule up to lr {ours.lr:g}, batch {ours.batch_size}, {ours.epochs} epochs",
+                *([f"weight decay {ours.weight_decay:g}"] if ours.weight_decay else []),
                 f"the paper: lr 0.001, batch {batch}, up to {epochs} epochs",
                 *(f"{key} {_shown(value)} for {_shown(getattr(paper, key))}" for key, value in changes.items()),
             ]
