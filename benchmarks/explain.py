@@ -17,11 +17,12 @@ Parts:
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import resource
 import statistics
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -39,7 +40,7 @@ from powerlink.explainers.learned.learner import Descent
 from powerlink.explainers.learned.masks import TripletScorer
 from powerlink.explainers.learned.path_terms import PowerPath
 from powerlink.explainers.learned.terms import Prediction, Size
-from powerlink.explainers.protocol import Explainer
+from powerlink.explainers.protocol import EdgeScores, Explainer
 from powerlink.explanation import GraphSize
 from powerlink.graphs.computation_graph import ComputationGraph, node_counts
 from powerlink.models.checkpoint import load_model, versions
@@ -183,26 +184,40 @@ def step_beside_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
 def equal_to_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
     """Learn masks both ways, search the five best paths under each, and count the queries where they are the same.
 
-    Ours are learned in batches, as users do; the reference's one by one. Where a path is another one, what it costs
-    above the reference's in its place is told, under the reference's mask: paths of all but one cost trade places.
+    Ours are learned in batches, as users do; the reference's one by one, in float32 and in float64. Beside the latter
+    the reference's own float32 is held, too: that much is rounding, whoever does it. Where a path is another one, what
+    it costs above the reference's in its place is told, under the reference's mask: paths of all but one cost trade
+    places.
     """
     device, explainer = subject.messages.device, PowerLink()
+    exact = Subject.of(subject.graph, copy.deepcopy(subject.model).double(), device)
     precisions = ("highest", "high", "medium") if device.type == "cuda" else ("highest",)
-    found: dict[str, list[Agreement]] = {precision: [] for precision in precisions}
+    found: dict[str, dict[str, list[Agreement]]] = {
+        reference: defaultdict(list) for reference in ("float32", "float64")
+    }
     for part in queries.split(10):
         batch = computation_graph(subject, part, PAPER)
-        plain = torch.cat(
-            [plain_mask(subject.model, computation_graph(subject, q, PAPER), explainer, 0) for q in part.split(1)]
-        )
-        reference = batch.kept_edges.scatter(plain, batch.num_edges)
+        plain = {
+            name: plain_scores(one, part, batch, explainer) for name, one in (("float32", subject), ("float64", exact))
+        }
         for precision in precisions:
             torch.set_float32_matmul_precision(precision)
             ours = explainer.score_edges(subject.model, batch, 0).values
             torch.set_float32_matmul_precision("highest")
-            found[precision] += agreements(batch, reference, ours, explainer.cost)
-        so_far = {name: sum(a.same_order for a in told) for name, told in found.items()}
+            for name, reference in plain.items():
+                found[name][precision] += agreements(batch, reference, ours, explainer.cost)
+        found["float64"]["plain"] += agreements(batch, plain["float64"], plain["float32"], explainer.cost)
+        so_far = {name: {p: sum(a.same_paths for a in told) for p, told in by.items()} for name, by in found.items()}
         print(f"{batch.kept_edges.num_edges:9,} edges  same so far: {so_far}", flush=True)
-    return {"queries": len(queries), "first five paths": {name: shares(told) for name, told in found.items()}}
+    told = {name: {p: shares(agreed) for p, agreed in by.items()} for name, by in found.items()}
+    return {"queries": len(queries), "first five paths": told["float32"], "beside float64": told["float64"]}
+
+
+def plain_scores(subject: Subject, queries: Tensor, batch: ComputationGraph, explainer: PowerLink) -> Tensor:
+    """Return the reference's scores of a batch's edges, floored as every explainer's are."""
+    graphs = (computation_graph(subject, query, PAPER) for query in queries.split(1))
+    values = torch.cat([plain_mask(subject.model, graph, explainer, 0) for graph in graphs])
+    return EdgeScores.of_kept(batch, values).values
 
 
 @dataclass(frozen=True)

@@ -119,22 +119,32 @@ def _equal(result: Result) -> str:
         "highest": "float32 (`highest`)",
         "high": "three bf16 products for each of the scorer's (`high`)",
         "medium": "one bf16 product for each of the scorer's (`medium`)",
+        "plain": "the reference itself, in float32",
     }
     measures = ("same order", "same paths", "no dearer than 1e-6")
-    rows = [
-        [precisions[name], *(f"{told[measure]:.0%}" if measure in told else "–" for measure in measures)]
-        for name, told in result["first five paths"].items()
-    ]
-    return f"""## The same paths as the reference: {result["machine"]}
+
+    def rows(shares: Result) -> str:
+        return table(
+            ["products", *measures],
+            [[precisions[name], *(f"{told[measure]:.0%}" for measure in measures)] for name, told in shares.items()],
+        )
+
+    text = f"""## The same paths as the reference: {result["machine"]}
 
 {_origin(result)}
 
 After 50 steps from the same weights, the five best paths under the mask beside the reference's: the share of {result["queries"]} queries
 where they are the same in the same order; the same in any order; and where each costs, under the reference's own mask, no more than
-its fellow there, to a millionth (masks close to 1 give many paths of all but one cost, which rounding puts in any order). A dash
-was not counted in that run.
+its fellow there, to a millionth (masks close to 1 give many paths of all but one cost, which rounding puts in any order).
 
-{table(["products", *measures], rows)}"""
+{rows(result["first five paths"])}"""
+    if exact := result.get("beside float64"):
+        text += f"""
+
+Beside the reference in float64, where rounding is out of the way; the last row is the reference's own rounding:
+
+{rows(exact)}"""
+    return text
 
 
 def _growth(result: Result) -> str:
