@@ -48,8 +48,8 @@ class PlainMask:
 
     @torch.no_grad()
     def values(self) -> Tensor:
-        """Return the mask of the kept edges: (E,)."""
-        return torch.sigmoid(self._logits())
+        """Return the mask of the kept edges, float64 as the product's: (E,)."""
+        return torch.sigmoid(self._logits().double())
 
     def _logits(self) -> Tensor:
         edges, graph = self._edges, self._graph

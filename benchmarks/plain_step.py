@@ -1,15 +1,18 @@
 """A frozen reference: one training step as it is first written, to measure the product's against.
 
-Every edge gathers its own message, `index_add` adds messages up, autograd goes back through both, and the labels of
-the 1-to-all loss are a matrix. The numbers are those of the product's models, whose parameters it uses.
+Every edge gathers its own message, `index_add` adds messages up, autograd goes back through both. TransE subtracts
+every tail from every query and adds up what is left, ConvE is a convolution of images by the library's own, and the
+labels of the 1-to-all loss are a matrix. The numbers are those of the product's models, whose parameters it uses.
 """
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional
 
 from powerlink.graphs.message_graph import MessageGraph
+from powerlink.models.decoders import ConvE, TransE
 from powerlink.models.encoders import RGCN, WGCN, CompGCN
 from powerlink.models.encoders.compgcn import CompGCNLayer
 from powerlink.models.encoders.rgcn import RGCNLayer
@@ -33,17 +36,50 @@ def encode(model: EncoderDecoder, graph: MessageGraph) -> Embeddings:
     return Embeddings(model.output_dropout(nodes), relations, model.bias)
 
 
+def score_tails(model: EncoderDecoder, embeddings: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
+    """What `model.score_tails` computes: the logits of all tails for each (head, relation)."""
+    decoder, tails = model.decoder, embeddings.entity
+    vectors = embeddings.entity[head], embeddings.relation[relation]
+    if isinstance(decoder, TransE):
+        query = vectors[0] + vectors[1]
+        # a few rows at a time, since no machine holds the differences of all of them twice
+        rows = [decoder.margin - (some.unsqueeze(1) - tails).abs().sum(2) for some in query.split(16)]
+        return torch.cat(rows)
+    query = _convolved(decoder, *vectors) if isinstance(decoder, ConvE) else vectors[0] * vectors[1]
+    logits = query @ tails.t()
+    return logits if embeddings.bias is None else logits + embeddings.bias
+
+
+def _convolved(decoder: ConvE, head: Tensor, relation: Tensor) -> Tensor:
+    rows, columns = decoder.image
+    image = torch.stack([head, relation], dim=2 if decoder.interleave else 1).view(-1, 1, 2 * rows, columns)
+    norm = decoder.image_norm
+    image = functional.batch_norm(
+        image, norm.running_mean, norm.running_var, norm.weight, norm.bias, True, norm.momentum, norm.eps
+    )
+    image = decoder.image_dropout(image)
+    kernel = decoder.filters.weight.view(-1, 1, decoder.kernel, decoder.kernel)
+    features, norm = functional.conv2d(image, kernel), decoder.feature_norm
+    features = functional.batch_norm(
+        features, norm.running_mean, norm.running_var, norm.weight, norm.bias, True, norm.momentum or 0.0, norm.eps
+    )
+    features = functional.dropout2d(features.relu(), decoder.feature_dropout.p)
+    # the product's weights expect the channels last
+    projected: Tensor = decoder.project(features.permute(0, 2, 3, 1).flatten(1))
+    return projected
+
+
 def step(
     model: EncoderDecoder, graph: MessageGraph, targets: KnownTails, batch: Tensor, optimizer: torch.optim.Optimizer
 ) -> Tensor:
     """One step on a batch of (head, relation) pairs, label smoothing 0.1."""
     head, relation = targets.pairs[batch].unbind(1)
-    logits = model.score_tails(encode(model, graph), head, relation)
+    logits = score_tails(model, encode(model, graph), head, relation)
     labels = torch.zeros(logits.shape)  # on the host, then carried over
     for row, pair in enumerate(batch.tolist()):
         labels[row, targets.tail[targets.row[pair] : targets.row[pair + 1]].cpu()] = 1.0
     labels = (0.9 * labels + 1 / logits.size(1)).to(logits.device)
-    loss = nn.functional.binary_cross_entropy_with_logits(logits, labels)
+    loss = functional.binary_cross_entropy_with_logits(logits, labels)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

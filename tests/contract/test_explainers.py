@@ -339,6 +339,7 @@ def test_power_link_refuses_settings_that_cannot_be(wrong):
         lambda: PaGELink(longest=0),
         lambda: PGFitting(epochs=-1),
         lambda: PGFitting(hidden=0),
+        lambda: PGFitting(batch=0),
         lambda: PGFitting(last_temperature=0),
     ],
 )

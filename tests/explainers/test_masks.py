@@ -10,8 +10,9 @@ import torch
 from builders import computation_graph, model_of, random_rows
 from powerlink.errors import SettingsError
 from powerlink.explainers.learned.learner import Descent, learn_mask
-from powerlink.explainers.learned.masks import TripletScorer
+from powerlink.explainers.learned.masks import TripletScorer, mask_of
 from powerlink.explainers.learned.terms import Prediction, Size
+from powerlink.paths.propose import edge_cost
 
 N, R, WIDTH = 10, 2, 4
 ROWS = random_rows(0, N, R, 26)
@@ -173,3 +174,11 @@ def test_gradients_lie_as_their_parameters_do_whatever_made_them():
     for parameter in mask.parameters:
         assert parameter.grad.stride() == parameter.stride()
         torch.testing.assert_close(parameter.detach(), torch.full_like(parameter, 0.9))
+
+
+def test_masks_close_to_one_still_tell_edges_apart():
+    logits = torch.tensor([18.0, 17.5, 17.0])
+    assert torch.sigmoid(logits).unique().numel() == 1, "float32 holds them all for 1"
+    cost = edge_cost(mask_of(logits), "inverse")
+    assert cost.dtype == torch.float64
+    torch.testing.assert_close(cost - 1, torch.exp(-logits.double()), rtol=1e-6, atol=0)

@@ -340,8 +340,22 @@ def test_queries_for_a_fit_are_spread_over_the_facts_and_walked_in_batches():
     batches = GraphBatches(small_subject(), torch.tensor([(0, 0, 1), (2, 0, 2), (3, 1, 4)]), PRUNING)
     assert [graph.queries.tolist() for graph in batches] == [[[0, 0, 1], [3, 1, 4]]] * 1
     assert len(list(batches)) == 1, "they can be walked again"
+    one_by_one = GraphBatches(small_subject(), torch.tensor([(0, 0, 1), (2, 0, 2), (3, 1, 4)]), PRUNING, at_once=1)
+    assert [graph.queries.tolist() for graph in one_by_one] == [[[0, 0, 1]], [[3, 1, 4]]]
+    assert one_by_one.together
     with pytest.raises(SettingsError, match="no query"):
         PGFitting().fit(small_subject().model, [], 0)
+
+
+def test_a_fit_is_the_same_whether_its_graphs_are_kept_or_made_anew():
+    subject, fitting = small_subject(), PGFitting(epochs=3, hidden=4)
+    walked = GraphBatches(subject, queries_of_small_world(), PRUNING, at_once=2)
+    assert len(list(walked)) > 1
+    anew, kept = (fitting.fit(subject.model, graphs, 0) for graphs in (walked, list(walked)))
+    for name, part in anew.items():
+        assert torch.equal(part, kept[name])
+    whole = fitting.fit(subject.model, GraphBatches(subject, queries_of_small_world(), PRUNING), 0)
+    assert not torch.equal(whole["first"], anew["first"]), "smaller batches are more steps"
 
 
 def test_only_a_fit_that_reads_relations_tells_parallel_edges_apart(tmp_path):

@@ -20,7 +20,7 @@ SMALLEST_SCORE = 1e-6  # keeps 1/score and −log score finite
 class EdgeScores:
     """How much each edge of a computation graph matters to its query."""
 
-    values: Tensor  # (num_edges,) in (0, 1] on kept edges, 0 on pruned ones
+    values: Tensor  # (num_edges,) in (0, 1] on kept edges, 0 on pruned ones; float64 if learned, see `mask_of`
     path_term: Tensor | None = None  # (Q,) bool: whether a path term shaped the scores; None: there is no such term
 
     @classmethod
@@ -66,10 +66,18 @@ class Fitting(Protocol):
         """How often `told` will be told."""
         ...
 
+    @property
+    def batch(self) -> int:
+        """How many queries a batch has at most; fewer where their graphs are large."""
+        ...
+
     def fit(
         self, model: LinkModel, batches: Iterable[ComputationGraph], seed: int, told: Callable[[float], None]
     ) -> dict[str, Tensor]:
-        """Learn from batches, walking them as often as needed; `told` hears the mean loss of each of `epochs`."""
+        """Learn from batches, walking them as often as needed; `told` hears the mean loss of each of `epochs`.
+
+        They come as a list where memory holds all of them: what is prepared for one can then be kept.
+        """
         ...
 
 

@@ -149,12 +149,19 @@ class _ReadRows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        readers, grad = ctx.lookup.readers, grads[0].contiguous()
-        if can_fuse(grad):
-            from powerlink.kernels.gpu.product_sum import product_sum  # noqa: PLC0415
+        return sum_readers(grads[0].contiguous(), ctx.lookup), None
 
-            return product_sum(grad, None, None, readers), None
-        return _matrix(readers, grad.new_ones(readers.edge.numel())) @ grad, None
+
+def sum_readers(slopes: Tensor, lookup: Lookup) -> Tensor:
+    """Return, for every row of a table, the sum of the slopes (n, d) of those who read it."""
+    readers = lookup.readers
+    if can_fuse(slopes):
+        from powerlink.kernels.gpu.product_sum import product_sum  # noqa: PLC0415
+
+        return product_sum(slopes, None, None, readers)
+    if not lookup.index.numel() or (slopes.device.type == "cpu" and not torch.backends.mkl.is_available()):
+        return slopes.new_zeros(readers.num_rows, slopes.size(1)).index_add(0, lookup.index, slopes)
+    return _matrix(readers, slopes.new_ones(readers.edge.numel())) @ slopes
 
 
 def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:

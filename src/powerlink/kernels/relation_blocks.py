@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from powerlink.graphs.edges import EdgeSlice, Tiles
 from powerlink.kernels.fused import can_fuse
-from powerlink.kernels.message_sum import Messages, read_rows
+from powerlink.kernels.message_sum import Messages, sum_readers
 
 
 def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Messages:
@@ -26,15 +27,50 @@ def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Messages:
 
 def block_messages(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Tensor:
     """Multiply relation by relation: (P, B·o). No matrix is ever copied per edge."""
+    messages: Tensor = _BlockMessages.apply(nodes, blocks, edges)  # type: ignore[no-untyped-call]
+    return messages
+
+
+class _BlockMessages(torch.autograd.Function):
+    """A relation's sources are gathered when they are multiplied, there and back: no table of all of them exists."""
+
+    @staticmethod
+    def forward(ctx: Any, nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Tensor:
+        ctx.save_for_backward(nodes, blocks)
+        ctx.edges = edges
+        messages = nodes.new_empty(edges.pair_sources.index.numel(), blocks.size(1) * blocks.size(3))
+        for relation, pairs, sources in _by_relation(nodes, blocks, edges):
+            torch.bmm(sources, blocks[relation], out=_by_block(messages[pairs], blocks))  # (B, p, i) @ (B, i, o)
+        return messages
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        (nodes, blocks), edges, grad = ctx.saved_tensors, ctx.edges, grads[0].contiguous()
+        for_nodes, for_blocks, _ = ctx.needs_input_grad
+        to_sources = nodes.new_empty(grad.size(0), nodes.size(1)) if for_nodes else None
+        to_blocks = torch.zeros_like(blocks) if for_blocks else None
+        for relation, pairs, sources in _by_relation(nodes, blocks, edges):
+            slopes = _by_block(grad[pairs], blocks)
+            if to_sources is not None:
+                torch.bmm(slopes, blocks[relation].transpose(1, 2), out=_by_block(to_sources[pairs], blocks))
+            if to_blocks is not None:
+                torch.bmm(sources.transpose(1, 2), slopes, out=to_blocks[relation])
+        return None if to_sources is None else sum_readers(to_sources, edges.pair_sources), to_blocks, None
+
+
+def _by_relation(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Iterator[tuple[int, slice, Tensor]]:
+    """Walk the relations: each with the pairs that it has and their sources, block by block (B, p, i)."""
     present, sizes = edges.pairs_per_relation
-    count, width_in, width_out = blocks.shape[1:]
-    sources = read_rows(nodes, edges.pair_sources).view(-1, count, width_in).transpose(0, 1)  # (B, P, i)
-    parts = [
-        torch.bmm(part, matrix)  # (B, p, i) @ (B, i, o)
-        for part, matrix in zip(sources.split(sizes, dim=1), blocks.index_select(0, present).unbind(), strict=True)
-    ]
-    grouped = torch.cat(parts, dim=1) if parts else sources.new_zeros(count, 0, width_out)
-    return grouped.transpose(0, 1).reshape(-1, count * width_out)
+    begin = 0
+    for relation, size in zip(present.tolist(), sizes, strict=True):
+        pairs = slice(begin, begin + size)
+        yield relation, pairs, _by_block(nodes.index_select(0, edges.pair_sources.index[pairs]), blocks)
+        begin += size
+
+
+def _by_block(rows: Tensor, blocks: Tensor) -> Tensor:
+    """Look at rows (p, B·d) as (B, p, d)."""
+    return rows.view(rows.size(0), blocks.size(1), -1).transpose(0, 1)
 
 
 class TiledMessages(torch.autograd.Function):

@@ -84,10 +84,14 @@ SMOOTH = {"self_loop": True, "degree_norm": True}  # WGCN's vectors then differ 
 OURS: dict[str, tuple[Changes, Changes]] = {
     # where a better model came of it: changes of the shape, changes of the training
     f"{FB}/rgcn-transe": ({}, {"epochs": 80}),
-    f"{FB}/rgcn-conve": ({"output_dropout": 0.1, "input_dropout": 0.0}, {"epochs": 120}),
+    f"{FB}/rgcn-distmult": ({"widths": (300, 300), "output_dropout": 0.4}, {"weight_decay": 0.02}),
+    f"{FB}/rgcn-conve": (
+        {"widths": (256, 256), "image": (16, 16), "output_dropout": 0.2, "input_dropout": 0.0},
+        {"epochs": 120, "weight_decay": 0.1},
+    ),
     f"{FB}/wgcn-transe": ({**SMOOTH, "output_dropout": 0.0}, {"epochs": 60}),
     f"{FB}/wgcn-distmult": ({}, {"epochs": 100}),
-    f"{FB}/wgcn-conve": ({**SMOOTH, "output_dropout": 0.1, "input_dropout": 0.0}, {}),
+    f"{FB}/wgcn-conve": ({**SMOOTH, "output_dropout": 0.1, "input_dropout": 0.0}, {"weight_decay": 0.1}),
     f"{FB}/compgcn-transe": ({}, {"epochs": 60}),
     f"{FB}/compgcn-distmult": (
         {"widths": (256, 256, 256), "output_dropout": 0.4, "layer_dropout": 0.2},

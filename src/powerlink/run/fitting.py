@@ -17,16 +17,23 @@ from powerlink.explainers.weights import save_weights
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.subject import Subject, undisturbed
 from powerlink.pipeline import ExplainSettings, computation_graph
-from powerlink.run.batching import batches
+from powerlink.run.batching import MOST_QUERIES, Budget, batches
 
 
 class GraphBatches:
-    """The computation graphs of many queries, a batch at a time, made anew on every walk: memory holds one batch."""
+    """The computation graphs of many queries, at most so many at once, made anew on every walk.
 
-    def __init__(self, subject: Subject, queries: Tensor, settings: ExplainSettings) -> None:
+    Memory then holds one batch. `together` says that it could hold all of them.
+    """
+
+    def __init__(
+        self, subject: Subject, queries: Tensor, settings: ExplainSettings, at_once: int = MOST_QUERIES
+    ) -> None:
         self._subject, self._settings = subject, settings
         queries = queries[queries[:, 0] != queries[:, 2]]
-        self._runs = batches(subject.messages, queries, settings.hops or subject.model.num_layers)
+        hops = settings.hops or subject.model.num_layers
+        self._runs = batches(subject.messages, queries, hops, Budget(queries=at_once))
+        self.together = len(batches(subject.messages, queries, hops, Budget(queries=len(queries)))) <= 1
 
     def __iter__(self) -> Iterator[ComputationGraph]:
         return (computation_graph(self._subject, run, self._settings) for run in self._runs)
@@ -50,7 +57,8 @@ def fit_explainer(
     settings = settings or ExplainSettings()
     fitting = fitting or kind.fitting()
     with undisturbed(subject.model):
-        tensors = fitting.fit(subject.model, GraphBatches(subject, queries, settings), seed, told)
+        graphs = GraphBatches(subject, queries, settings, fitting.batch)
+        tensors = fitting.fit(subject.model, list(graphs) if graphs.together else graphs, seed, told)
     origin = {"seed": seed, "queries": len(queries), **asdict(settings), **asdict(fitting)}  # type: ignore[arg-type]
     save_weights(Path(out), kind.name, origin, tensors, subject)
     fitted: Explainer = kind(weights=str(out))

@@ -48,7 +48,7 @@ def measure_paper(
     base = model.encode(graph.everywhere)
     plain = torch.sigmoid(model.score(base, graph.triples))
     logits = logits_by_weight(model, graph, graph.triples)
-    kept, rest = (torch.sigmoid(logits(weight)) for weight in (mask, 1 - mask))
+    kept, rest = (torch.sigmoid(logits(weight.to(base.entity.dtype))) for weight in (mask, 1 - mask))
     total = run_sum(mask, graph.query_of_edge, graph.edge_row)
     edges = graph.edge_row.diff().clamp(min=1)
     survivors = run_count(graph.kept, graph.edge_row).clamp(min=1)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from powerlink.explainers.learned.masks import Mask
+from powerlink.explainers.learned.masks import Mask, mask_of
 from powerlink.explainers.learned.terms import Term
 from powerlink.models.recorded_step import RecordedIfPossible
 
@@ -15,7 +15,7 @@ WeightedTerms = Sequence[tuple[float, Term]]
 
 
 def learn_mask(mask: Mask, terms: WeightedTerms, *, steps: int, lr: float) -> Tensor:
-    """Return the learned mask's values in (0, 1) on the kept edges: (E,).
+    """Return the learned mask's values in (0, 1) on the kept edges, float64: (E,).
 
     Losses are summed over queries. No query sees another's edges or parameters, and Adam acts on each number alone,
     so every query is learned as if it were by itself. Terms of weight zero are left out; without any, nothing is
@@ -27,7 +27,7 @@ def learn_mask(mask: Mask, terms: WeightedTerms, *, steps: int, lr: float) -> Te
     for _ in range(steps if used else 0):
         step()
     with torch.no_grad():
-        return torch.sigmoid(mask.logits())
+        return mask_of(mask.logits())
 
 
 class Descent:

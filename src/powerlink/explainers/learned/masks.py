@@ -113,6 +113,14 @@ class TripletScorer:
         return to_head, torch.cdist(self._relations[graph.queries[:, 1]], self._relations), to_tail
 
 
+def mask_of(logits: Tensor) -> Tensor:
+    """Return the values in (0, 1) of a learned mask, float64: (E,).
+
+    Masks end close to 1, where float32 has a number every 6e-8: paths that the logits tell apart would cost the same.
+    """
+    return torch.sigmoid(logits.detach().double())
+
+
 def initial_weights(keys: Tensor, inputs: int, hidden: int) -> list[Tensor]:
     """Draw weights (Q, in, out) and biases (Q, out) of a three-layer MLP per key, as torch.nn.Linear would."""
     parts = []

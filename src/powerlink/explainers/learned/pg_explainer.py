@@ -12,7 +12,7 @@ from torch import Tensor
 
 from powerlink.errors import MismatchError, SettingsError
 from powerlink.explainers.learned.learner import Descent, WeightedTerms
-from powerlink.explainers.learned.masks import features_of, initial_weights
+from powerlink.explainers.learned.masks import features_of, initial_weights, mask_of
 from powerlink.explainers.learned.terms import Entropy, Prediction, TotalSize
 from powerlink.explainers.protocol import EdgeScores, setting
 from powerlink.explainers.weights import Weights, load_weights
@@ -35,6 +35,7 @@ class PGFitting:
     """
 
     epochs: int = setting(30, "passes over the training queries")
+    batch: int = setting(32, "queries in a step of Adam at most")
     lr: float = setting(0.003, "Adam's learning rate")
     hidden: int = setting(64, "width of the network's two hidden layers")
     reads_relations: bool = setting(False, "also read the edge's relation, which PGExplainer does not")
@@ -45,8 +46,8 @@ class PGFitting:
     entropy_weight: float = setting(1.0, "weight of the mask's mean entropy")
 
     def __post_init__(self) -> None:
-        if self.epochs < 0 or self.hidden < 1 or not 0 < self.lr < math.inf:
-            raise SettingsError("epochs must not be negative; lr and hidden must be positive and finite")
+        if self.epochs < 0 or self.batch < 1 or self.hidden < 1 or not 0 < self.lr < math.inf:
+            raise SettingsError("epochs must not be negative; batch, lr and hidden must be positive and finite")
         if not (0 < self.first_temperature < math.inf and 0 < self.last_temperature < math.inf):
             raise SettingsError("temperatures must be positive and finite")
 
@@ -63,11 +64,16 @@ class PGFitting:
             raise SettingsError("there is no query to fit on")
         parts = self._start(first, seed)
         descent = Descent(parts, self.lr)
+
+        def prepared(graph: ComputationGraph) -> tuple[ComputationGraph, PairScorer, WeightedTerms]:
+            return graph, PairScorer(graph, parts), self.terms(model, graph)
+
+        kept = [prepared(graph) for graph in batches] if isinstance(batches, list) else None
         for epoch in range(self.epochs):
             losses = []
-            for graph in batches:
-                mask = Relaxed(PairScorer(graph, parts), graph, self._temperature(epoch), keys=(seed, epoch))
-                losses.append(descent.step(mask, self.terms(model, graph)))
+            for graph, scorer, terms in kept or map(prepared, batches):
+                mask = Relaxed(scorer, graph, self._temperature(epoch), keys=(seed, epoch))
+                losses.append(descent.step(mask, terms))
             told(torch.cat(losses).mean().item())
         return dict(zip(PARTS, (part.detach() for part in parts), strict=True))
 
@@ -128,7 +134,7 @@ class PGExplainer:
             )
         parts = [learned.tensors[name].to(nodes) for name in PARTS]
         with torch.no_grad():
-            return EdgeScores.of_kept(graph, torch.sigmoid(PairScorer(graph, parts).logits()))
+            return EdgeScores.of_kept(graph, mask_of(PairScorer(graph, parts).logits()))
 
     def _fitted(self) -> Weights:
         if self._learned is None:

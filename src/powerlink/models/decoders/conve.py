@@ -58,12 +58,42 @@ class ConvE(DistMult):
         # reads memory in order.
         patches = image.unfold(1, self.kernel, 1).unfold(2, self.kernel, 1)  # (n, rows, columns, kernel, kernel)
         places = patches.size(1) * patches.size(2)
-        features = self.filters(patches.reshape(count * places, self.kernel**2))  # (n·places, filters)
-        features = self.feature_norm(features).relu().view(count, places, self.filters.out_features)
-        if self.training:
-            features = features * self.feature_dropout(features.new_ones(count, 1, features.size(2)))
-        out: Tensor = self.project(features.flatten(1))
+        patches = patches.reshape(count, places, self.kernel**2)
+        patches = torch.cat([patches, patches.new_ones(count, places, 1)], dim=2)
+        filters = self._normed_filters(patches)  # (kernel² + 1, filters)
+        if self.training:  # dropping feature maps is dropping filters: no pass over the features for that, either
+            kept = self.feature_dropout(filters.new_ones(count, 1, filters.size(1)))
+            features = torch.bmm(patches, filters * kept)
+        else:
+            features = patches @ filters
+        out: Tensor = self.project(features.relu_().flatten(1))  # (n, places·filters) → (n, d)
         return out
+
+    def _normed_filters(self, patches: Tensor) -> Tensor:
+        """Return the filters with the batch norm behind them, which they can do themselves: (kernel² + 1, filters).
+
+        Features are linear in the patches (n, places, kernel² + 1), whose last number is 1, so that their mean and
+        variance follow from the patches' own, and to scale and shift them is to scale and shift the filters.
+        """
+        filters, norm = self.filters.weight.t(), self.feature_norm  # (kernel², filters)
+        mean, variance = norm.running_mean, norm.running_var
+        assert mean is not None and variance is not None and norm.momentum is not None
+        if self.training:
+            with torch.autocast(patches.device.type, enabled=False):
+                flat = patches.flatten(0, 1)
+                count = flat.size(0)
+                products = flat.t() @ flat / count
+                means = products[-1, :-1]
+                spread = products[:-1, :-1] - torch.outer(means, means)
+                batch_mean, batch_variance = means @ filters, (filters * (spread @ filters)).sum(0).clamp(min=0.0)
+            with torch.no_grad():
+                mean.lerp_(batch_mean, norm.momentum)
+                variance.lerp_(batch_variance * (count / max(1, count - 1)), norm.momentum)
+                if norm.num_batches_tracked is not None:
+                    norm.num_batches_tracked.add_(1)
+            mean, variance = batch_mean, batch_variance
+        scale = norm.weight * (variance + norm.eps).rsqrt()
+        return torch.cat([filters * scale, (norm.bias - mean * scale).unsqueeze(0)])
 
 
 class ScalarNorm(nn.Module):
