@@ -107,7 +107,8 @@ def _not_reached(by_name: dict[str, Result]) -> str:
         result = by_name.get(name)
         if result is None or round(result["test"]["mrr"], 3) >= paper.mrr:
             continue
-        lines.append(f"* `{name}` ({result['test']['mrr']:.3f}, the paper {paper.mrr:.3f}):")
+        tails = f", tails alone {result['test_tails']['mrr']:.3f}" if "test_tails" in result else ""
+        lines.append(f"* `{name}` ({result['test']['mrr']:.3f}{tails}; the paper {paper.mrr:.3f}):")
         lines += [f"  * {_one_try(tried)}" for tried in result["tried"]]
     return "\n".join(lines) or "None."
 

@@ -135,7 +135,8 @@ def _equal(result: Result) -> str:
 
 After 50 steps from the same weights, the five best paths under the mask beside the reference's: the share of {result["queries"]} queries
 where they are the same in the same order; the same in any order; and where each costs, under the reference's own mask, no more than
-its fellow there, to a millionth (masks close to 1 give many paths of all but one cost, which rounding puts in any order).
+its fellow there, to a millionth. Masks are float64, taken from the logits of either: many end so close to 1 that float32 would hold
+them for equal, and rounding would choose among paths of one cost.
 
 {rows(result["first five paths"])}"""
     if exact := result.get("beside float64"):

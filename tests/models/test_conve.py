@@ -83,6 +83,15 @@ def test_queries_their_slopes_and_the_running_norms_are_the_librarys(interleave)
     torch.testing.assert_close(ours.query(*given), plain(*given), rtol=1e-10, atol=1e-12)
 
 
+def test_both_ways_to_the_features_are_one():
+    """A GPU takes the other way; here both can be walked."""
+    decoder = conve(True)
+    patches = torch.randn(6, 28, KERNEL**2, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    for training in (True, False):
+        decoder.train(training)
+        torch.testing.assert_close(decoder._features(patches), decoder._folded_features(patches))
+
+
 def test_dropped_feature_maps_are_zero_everywhere_and_the_others_scaled():
     decoder, given = conve(True, feature_dropout=0.5), vectors(40)
     decoder.project = nn.Identity()  # so that queries are the features themselves

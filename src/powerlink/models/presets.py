@@ -86,7 +86,7 @@ OURS: dict[str, tuple[Changes, Changes]] = {
     f"{FB}/rgcn-transe": ({}, {"epochs": 80}),
     f"{FB}/rgcn-distmult": ({"widths": (300, 300), "output_dropout": 0.4}, {"weight_decay": 0.02}),
     f"{FB}/rgcn-conve": (
-        {"widths": (256, 256), "image": (16, 16), "output_dropout": 0.2, "input_dropout": 0.0},
+        {"widths": (192, 192), "image": (12, 16), "output_dropout": 0.2, "input_dropout": 0.0},
         {"epochs": 120, "weight_decay": 0.1},
     ),
     f"{FB}/wgcn-transe": ({**SMOOTH, "output_dropout": 0.0}, {"epochs": 60}),
@@ -95,7 +95,7 @@ OURS: dict[str, tuple[Changes, Changes]] = {
     f"{FB}/compgcn-transe": ({}, {"epochs": 60}),
     f"{FB}/compgcn-distmult": (
         {"widths": (256, 256, 256), "output_dropout": 0.4, "layer_dropout": 0.2},
-        {"epochs": 200},
+        {"epochs": 220, "lr": 0.003},
     ),
     f"{FB}/compgcn-conve": (
         {"widths": (256, 256), "image": (16, 16), "input_dropout": 0.0},

@@ -59,15 +59,29 @@ class ConvE(DistMult):
         patches = image.unfold(1, self.kernel, 1).unfold(2, self.kernel, 1)  # (n, rows, columns, kernel, kernel)
         places = patches.size(1) * patches.size(2)
         patches = patches.reshape(count, places, self.kernel**2)
+        features = self._features(patches) if patches.is_cuda else self._folded_features(patches)
+        out: Tensor = self.project(features.flatten(1))  # (n, places·filters) → (n, d)
+        return out
+
+    def _features(self, patches: Tensor) -> Tensor:
+        """Convolve, norm and drop in turn: (n, places, kernel²) → (n, places, filters)."""
+        features = self.feature_norm(self.filters(patches.flatten(0, 1))).relu().view(*patches.shape[:2], -1)
+        if self.training:
+            features = features * self.feature_dropout(features.new_ones(features.size(0), 1, features.size(2)))
+        return features
+
+    def _folded_features(self, patches: Tensor) -> Tensor:
+        """The same in one product. On a CPU every pass over the features costs as much as making them.
+
+        A GPU makes them in bf16, and needs a norm that is taken of what came of that.
+        """
+        count, places, _ = patches.shape
         patches = torch.cat([patches, patches.new_ones(count, places, 1)], dim=2)
         filters = self._normed_filters(patches)  # (kernel² + 1, filters)
-        if self.training:  # dropping feature maps is dropping filters: no pass over the features for that, either
+        if self.training:  # dropping feature maps is dropping filters
             kept = self.feature_dropout(filters.new_ones(count, 1, filters.size(1)))
-            features = torch.bmm(patches, filters * kept)
-        else:
-            features = patches @ filters
-        out: Tensor = self.project(features.relu_().flatten(1))  # (n, places·filters) → (n, d)
-        return out
+            return torch.bmm(patches, filters * kept).relu_()
+        return (patches @ filters).relu_()
 
     def _normed_filters(self, patches: Tensor) -> Tensor:
         """Return the filters with the batch norm behind them, which they can do themselves: (kernel² + 1, filters).
@@ -77,15 +91,16 @@ class ConvE(DistMult):
         """
         filters, norm = self.filters.weight.t(), self.feature_norm  # (kernel², filters)
         mean, variance = norm.running_mean, norm.running_var
-        assert mean is not None and variance is not None and norm.momentum is not None
+        assert mean is not None
+        assert variance is not None
+        assert norm.momentum is not None
         if self.training:
-            with torch.autocast(patches.device.type, enabled=False):
-                flat = patches.flatten(0, 1)
-                count = flat.size(0)
-                products = flat.t() @ flat / count
-                means = products[-1, :-1]
-                spread = products[:-1, :-1] - torch.outer(means, means)
-                batch_mean, batch_variance = means @ filters, (filters * (spread @ filters)).sum(0).clamp(min=0.0)
+            flat = patches.flatten(0, 1)
+            count = flat.size(0)
+            products = flat.t() @ flat / count
+            means = products[-1, :-1]
+            spread = products[:-1, :-1] - torch.outer(means, means)
+            batch_mean, batch_variance = means @ filters, (filters * (spread @ filters)).sum(0).clamp(min=0.0)
             with torch.no_grad():
                 mean.lerp_(batch_mean, norm.momentum)
                 variance.lerp_(batch_variance * (count / max(1, count - 1)), norm.momentum)
