@@ -151,17 +151,19 @@ def test_scores_tell_true_facts_from_others_far_better_than_chance(cases: list[C
     assert fact_auc(cases, explainer) > fact_auc(cases, Random()) + 0.3
 
 
-def test_a_fitted_pg_explainer_tells_true_facts_better_than_an_untrained_one(cases: list[Case], tmp_path: Path) -> None:
+def test_a_fitted_pg_explainer_tells_true_facts_better_than_chance_or_untrained(cases: list[Case], tmp_path: Path) -> None:
     """With the edge's relation to read: nodes alone do not say which of the facts beside each other is the reason."""
     case = cases[0]
     graph = case.planted.graph
     goals = torch.from_numpy(np.concatenate([graph.train, graph.valid]))
     seen = goals[goals[:, 1] < case.planted.settings.goals][:96]
-    fitting = PGFitting(reads_relations=True, size_weight=0.05, entropy_weight=0.0, epochs=40)
+    fitting = PGFitting(reads_relations=True, size_weight=0.02, entropy_weight=0.0, epochs=30, batch=4)
     wish = {"kind": PGExplainer, "settings": BY_MASK}
     untrained = fit_explainer(case.subject, seen, tmp_path / "0", fitting=replace(fitting, epochs=0), **wish)
     trained = fit_explainer(case.subject, seen, tmp_path / "1", fitting=fitting, **wish)
-    assert fact_auc([case], trained, every=2) > fact_auc([case], untrained, every=2) + 0.1
+    reached = fact_auc([case], trained, every=2)
+    assert reached > fact_auc([case], untrained, every=2) + 0.1
+    assert reached > fact_auc([case], Random(), every=2) + 0.15
 
 
 def test_fitting_pg_explainer_lowers_its_loss_on_queries_it_has_not_seen(cases: list[Case], tmp_path: Path) -> None:
