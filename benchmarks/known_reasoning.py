@@ -116,7 +116,9 @@ def main() -> None:
     parser.add_argument("--noise", choices=NOISE, nargs="+", default=list(NOISE))
     parser.add_argument("--graphs", type=int, default=3, help="graphs of each kind")
     parser.add_argument("--queries", type=int, default=10, help="of each graph")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="kinds of graphs at a time, one thread each")
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count(), help="kinds of graphs at a time, one thread each"
+    )
     parser.add_argument("--machine", default="2-core CPU")
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()

@@ -151,7 +151,9 @@ def test_scores_tell_true_facts_from_others_far_better_than_chance(cases: list[C
     assert fact_auc(cases, explainer) > fact_auc(cases, Random()) + 0.3
 
 
-def test_a_fitted_pg_explainer_tells_true_facts_better_than_chance_or_untrained(cases: list[Case], tmp_path: Path) -> None:
+def test_a_fitted_pg_explainer_tells_true_facts_better_than_chance_or_untrained(
+    cases: list[Case], tmp_path: Path
+) -> None:
     """With the edge's relation to read: nodes alone do not say which of the facts beside each other is the reason."""
     case = cases[0]
     graph = case.planted.graph
