@@ -65,7 +65,8 @@ class ConvE(DistMult):
 
     def _features(self, patches: Tensor) -> Tensor:
         """Convolve, norm and drop in turn: (n, places, kernel²) → (n, places, filters)."""
-        features = self.feature_norm(self.filters(patches.flatten(0, 1))).relu().view(*patches.shape[:2], -1)
+        features: Tensor = self.feature_norm(self.filters(patches.flatten(0, 1))).relu()
+        features = features.view(*patches.shape[:2], -1)
         if self.training:
             features = features * self.feature_dropout(features.new_ones(features.size(0), 1, features.size(2)))
         return features
