@@ -21,7 +21,7 @@ def test_the_shapes_are_the_papers_or_the_note_says_so():
     assert wider.model.widths == (256, 256, 256)
     assert "widths 256/256/256 for 100/150/200" in wider.note
     assert PRESETS["fb15k-237/rgcn-transe"].model.widths == (150, 150)
-    assert PRESETS["fb15k-237/rgcn-conve"].model.image == (16, 16)
+    assert PRESETS["fb15k-237/rgcn-conve"].model.image == (12, 16)
     assert PRESETS["wn18rr/compgcn-conve"].model.filters == 250
     for chosen in PRESETS.values():
         model, encoder = chosen.model, chosen.model.encoder
