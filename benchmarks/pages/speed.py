@@ -161,7 +161,11 @@ def _growth(result: Result) -> str:
     ]
     memory = ""
     if "bytes" in lines:
-        memory = f"\n\nPeak device memory grows by {lines['bytes']['slope']:,.0f} bytes with an edge of a batch."
+        memory = (
+            "\n\nA single query does not fill a GPU: its steps take the time of starting them and of recording the first, whatever its"
+            "\nedges, and the line through them says nothing. A batch grows with its edges."
+            f"\n\nPeak device memory grows by {lines['bytes']['slope']:,.0f} bytes with an edge of a batch."
+        )
     return f"""## Time against edges and queries: {result["machine"]}
 
 {_origin(result)}
