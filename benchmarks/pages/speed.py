@@ -135,14 +135,14 @@ def _equal(result: Result) -> str:
 
 After 50 steps from the same weights, the five best paths under the mask beside the reference's: the share of {result["queries"]} queries
 where they are the same in the same order; the same in any order; and where each costs, under the reference's own mask, no more than
-its fellow there, to a millionth. Masks are float64, taken from the logits of either: many end so close to 1 that float32 would hold
-them for equal, and rounding would choose among paths of one cost.
+its fellow there, to a millionth.
 
 {rows(result["first five paths"])}"""
     if exact := result.get("beside float64"):
         text += f"""
 
-Beside the reference in float64, where rounding is out of the way; the last row is the reference's own rounding:
+Masks are float64 here, taken from the logits of either: many end so close to 1 that float32 would hold them for equal, and rounding
+would choose among paths of one cost. Beside the reference in float64; the last row is the reference's own rounding:
 
 {rows(exact)}"""
     return text

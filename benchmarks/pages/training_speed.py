@@ -41,6 +41,7 @@ def _machine(result: Result) -> list[str]:
         "",
         origin(result),
         f"A plain copy moves {result['copy_gigabytes_per_second']:,.0f} GB/s.",
+        *([result["note"]] if "note" in result else []),
         "",
     ]
     if not on_gpu:
@@ -51,6 +52,11 @@ def _machine(result: Result) -> list[str]:
             "part of both steps: a ConvE of width 192 or 256 spends most of ours in the products of its projection, which the plain step has as well,",
             "so the whole step gains less than the messages do. Most of plain TransE's time goes into the fresh memory of its differences;",
             "ours has the library's `cdist`, which makes none.",
+            "",
+            "How much of this is the choice of what is plain: until 2026-11-18 the plain step shared our decoder. So measured the same day,",
+            "before ConvE's norm was folded, whole steps were 2.0 to 2.4 times faster with TransE and 3.6, 5.8 and 2.0 times with RGCN-, WGCN- and",
+            "CompGCN-ConvE. And where the allocator keeps freed memory (`MALLOC_MMAP_MAX_=0`) the plain step gains most: RGCN- and WGCN-TransE were",
+            "then 3.1 and 2.6 times faster, CompGCN-ConvE 2.1 and RGCN-ConvE 3.3 (before the fold, too). Message passing alone is the fairer figure.",
             "",
         ]
     return [*lines, table(header, rows), ""]

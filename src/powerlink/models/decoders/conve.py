@@ -74,7 +74,8 @@ class ConvE(DistMult):
     def _folded_features(self, patches: Tensor) -> Tensor:
         """The same in one product. On a CPU every pass over the features costs as much as making them.
 
-        A GPU makes them in bf16, and needs a norm that is taken of what came of that.
+        Not on a GPU, where features are bf16: the one model trained that way ended lower (validation MRR 0.347 for
+        0.351); why was not found out.
         """
         count, places, _ = patches.shape
         patches = torch.cat([patches, patches.new_ones(count, places, 1)], dim=2)
