@@ -7,7 +7,7 @@ computation graph, by the explainer's scores; `route` tells the queries whose fi
 true one, whatever the relations; `touch` those whose first path shares at least one fact with a true one.
 
 An explainer that must be fitted is fitted on other goal facts of each graph. PGExplainer's own weights let it keep
-everything on these models, so it is fitted with some chosen on the graph of seed 0 by their edge AUC. It runs
+everything on these models, so it is fitted with others; how they were chosen is told on the page. It runs
 twice: as it is, and reading the edge's relation, without which it cannot tell a true hop from the facts beside it.
 
     python benchmarks/known_reasoning.py

@@ -138,6 +138,8 @@ where they are the same in the same order; the same in any order; and where each
 its fellow there, to a millionth.
 
 {rows(result["first five paths"])}"""
+    if "beside float64" not in result:
+        text += "\n\nMeasured while masks were still float32, and not again since."
     if exact := result.get("beside float64"):
         text += f"""
 
@@ -162,8 +164,8 @@ def _growth(result: Result) -> str:
     memory = ""
     if "bytes" in lines:
         memory = (
-            "\n\nA single query does not fill a GPU: its steps take the time of starting them and of recording the first, whatever its"
-            "\nedges, and the line through them says nothing. A batch grows with its edges."
+            "\n\nA single query takes about the same time on a GPU whatever its edges (most likely that of starting and recording its steps),"
+            "\nso the line through single queries says nothing. A batch grows with its edges."
             f"\n\nPeak device memory grows by {lines['bytes']['slope']:,.0f} bytes with an edge of a batch."
         )
     return f"""## Time against edges and queries: {result["machine"]}
