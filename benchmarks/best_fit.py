@@ -16,7 +16,7 @@ from powerlink.explainers.learned.pg_explainer import PGFitting
 from powerlink.run.fitting import fit_explainer
 from powerlink.verify.metrics import evaluate
 
-FITS: tuple[dict[str, float], ...] = ({}, {"size_weight": 1e-3}, {"size_weight": 1e-5, "entropy_weight": 0.0})
+FITS: tuple[dict[str, float], ...] = ({}, {"size_weight": 1e-3}, {"size_weight": 1e-4, "entropy_weight": 1.0})
 
 
 def best_fit(subject: Subject, train: Tensor, valid: Tensor, folder: Path, settings: ExplainSettings) -> dict[str, Any]:

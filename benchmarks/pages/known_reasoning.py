@@ -75,7 +75,7 @@ def _margins(result: Result) -> str:
         values = [row[measure] for row in result["rows"] if row["run"] == run]
         return sum(values) / len(values)
 
-    peers = ("gnn-explainer", "page-link", "pg-explainer", "pg-explainer reading relations", "power-link", "gradient")
+    peers = ("gnn-explainer", "page-link", "pg-explainer", "pg-explainer on nodes", "power-link", "gradient")
     rows = [
         [
             peer,

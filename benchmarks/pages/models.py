@@ -94,10 +94,12 @@ TRIED = {  # settings that are told, and the encoder or decoder that alone reads
     "layer_dropout": None,
     "self_loop": "wgcn",
     "degree_norm": "wgcn",
+    "first_relation_weight": "wgcn",
     "interleave": "conve",
     "input_dropout": "conve",
     "hidden_dropout": "conve",
 }
+BEFORE = {"first_relation_weight": 1.0}  # what tries had before there was such a setting, where it is not "no"
 
 
 def _not_reached(by_name: dict[str, Result]) -> str:
@@ -118,7 +120,7 @@ def _one_try(tried: Result) -> str:
     kinds = (model["encoder"], model["decoder"], None)
     shape = [
         f"{key.replace('_', ' ')} {'/'.join(map(str, value)) if isinstance(value, list) else value}"
-        for key, value in ((key, model.get(key, False)) for key, reader in TRIED.items() if reader in kinds)
+        for key, value in ((key, model.get(key, BEFORE.get(key, False))) for key, reader in TRIED.items() if reader in kinds)
     ]
     how = f"lr {training['lr']:g}, batch {training['batch_size']}, {tried['epochs']} epochs"
     if training["weight_decay"]:

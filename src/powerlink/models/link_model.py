@@ -39,6 +39,7 @@ class ModelSettings:
     blocks: int = 5  # RGCN
     self_loop: bool = False  # WGCN
     degree_norm: bool = False  # WGCN: messages times 1/√(deg(source)·deg(target)), as in the other two
+    first_relation_weight: float = 1.0  # WGCN: what every relation's weight begins at
     composition: Composition = "mult"  # CompGCN
     layer_bias: bool = False  # CompGCN
     margin: float = 9.0  # TransE
@@ -177,6 +178,7 @@ def _build_encoder(settings: ModelSettings, num_entities: int, num_relations: in
             widths,
             self_loop=settings.self_loop,
             degree_norm=settings.degree_norm,
+            first_relation_weight=settings.first_relation_weight,
             dropout=dropout,
         )
     return CompGCN(

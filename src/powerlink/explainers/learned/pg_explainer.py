@@ -30,20 +30,22 @@ PARTS = {"first": 3, "first_bias": 2, "second": 3, "second_bias": 2, "last": 3, 
 class PGFitting:
     """How PGExplainer-Link is fitted: edges are drawn by the concrete relaxation, ever more sharply.
 
-    Temperatures are PGExplainer's well-known ones, and so are the weights but the size's: it is a sum over edges (the
-    entropy is a mean, as in `gnn-explainer`), and PGExplainer's 0.05 empties the mask of a graph of thousands.
+    Temperatures are PGExplainer's well-known ones. Its weights, 0.05 of the size and 1 of the entropy, are for graphs of
+    one relation and some hundred edges: the size is a sum over edges (the entropy a mean, as in `gnn-explainer`), so on a
+    graph of thousands they empty the mask, or fill it. In a knowledge graph facts of several relations lie side by side,
+    and nodes alone do not tell them apart: `reads_relations=False` is PGExplainer's own network.
     """
 
     epochs: int = setting(30, "passes over the training queries")
     batch: int = setting(32, "queries in a step of Adam at most")
     lr: float = setting(0.003, "Adam's learning rate")
     hidden: int = setting(64, "width of the network's two hidden layers")
-    reads_relations: bool = setting(False, "also read the edge's relation, which PGExplainer does not")
+    reads_relations: bool = setting(True, "read the edge's relation, too; PGExplainer reads nodes alone")
     first_temperature: float = setting(5.0, "of the relaxation, in the first epoch; high is soft")
     last_temperature: float = setting(2.0, "the same in the last epoch; between them it falls by equal factors")
     prediction_weight: float = setting(1.0, "weight of keeping the prediction")
-    size_weight: float = setting(1e-4, "weight of the mask's sum over the query's edges")
-    entropy_weight: float = setting(1.0, "weight of the mask's mean entropy")
+    size_weight: float = setting(3e-5, "weight of the mask's sum over the query's edges")
+    entropy_weight: float = setting(0.0, "weight of the mask's mean entropy")
 
     def __post_init__(self) -> None:
         if self.epochs < 0 or self.batch < 1 or self.hidden < 1 or not 0 < self.lr < math.inf:
@@ -99,10 +101,10 @@ class PGFitting:
 
 @dataclass(frozen=True, kw_only=True)
 class PGExplainer:
-    """Edge scores by one network, fitted beforehand, that reads an edge's two nodes beside the query.
+    """Edge scores by one network, fitted beforehand, that reads an edge's two nodes and its relation beside the query.
 
-    It does not read the edge's relation (`reads_relations` fits one that does), so parallel edges score alike. Reports
-    tell the fit by a hash of its numbers.
+    Fitted with `reads_relations=False` it reads nodes alone, and parallel edges score alike. Reports tell the fit by a
+    hash of its numbers.
     """
 
     name: ClassVar[str] = "pg-explainer"
@@ -146,10 +148,10 @@ class PGExplainer:
 
 
 class PairScorer:
-    """An MLP on [source, target, ĥ, r̂, t̂], the same for all edges and queries: (1, 5d, H), (1, H, H), (1, H, 1).
+    """An MLP on [source, target, ĥ, r̂, t̂, relation], one for all edges and queries: (1, 6d, H), (1, H, H), (1, H, 1).
 
-    As in `TripletScorer` the first layer is a sum of projections, one of each node and one of each query. A first layer
-    of 6d reads the edge's relation, too.
+    As in `TripletScorer` the first layer is a sum of projections, one of each node and one of each query and relation. A
+    first layer of 5d reads no relation.
     """
 
     def __init__(self, graph: ComputationGraph, parts: list[Tensor]) -> None:

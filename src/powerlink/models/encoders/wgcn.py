@@ -16,7 +16,9 @@ class WGCNLayer(Layer):
     """h'_t = tanh(BN(Σ_e weight·(α_r + α_r⁻¹)·W h_s)), with W h_t added if there is a self-loop.
 
     As published a sum grows with its node's degree, and hubs leave the batch norm little room to tell other nodes
-    apart; with `degree_norm` each message is multiplied by the edge's normaliser, as in RGCN and CompGCN.
+    apart; with `degree_norm` each message is multiplied by the edge's normaliser, as in RGCN and CompGCN. Relations
+    whose weights begin at 1 blur a node into its neighbours, which ranking must tell apart; with a self-loop they can
+    begin small (`first_relation_weight`) and grow where neighbours help.
     """
 
     def __init__(
@@ -27,11 +29,12 @@ class WGCNLayer(Layer):
         *,
         self_loop: bool,
         degree_norm: bool,
+        first_relation_weight: float,
         dropout: float,
     ) -> None:
         super().__init__()
         self.linear = nn.Parameter(torch.empty(width_in, width_out))
-        self.relation_weight = nn.Parameter(torch.ones(2 * num_relations))
+        self.relation_weight = nn.Parameter(torch.full((2 * num_relations,), first_relation_weight))
         self.norm = nn.BatchNorm1d(width_out)
         self.self_loop = self_loop
         self.degree_norm = degree_norm
@@ -66,6 +69,7 @@ class WGCN(LayeredEncoder):
         *,
         self_loop: bool,
         degree_norm: bool,
+        first_relation_weight: float,
         dropout: float,
     ) -> None:
         super().__init__()
@@ -80,6 +84,7 @@ class WGCN(LayeredEncoder):
                 num_relations,
                 self_loop=self_loop,
                 degree_norm=degree_norm,
+                first_relation_weight=first_relation_weight,
                 dropout=dropout if depth else 0.0,  # between layers, not before the first
             )
             for depth, (a, b) in enumerate(pairwise(widths))
