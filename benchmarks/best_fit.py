@@ -16,7 +16,14 @@ from powerlink.explainers.learned.pg_explainer import PGFitting
 from powerlink.run.fitting import fit_explainer
 from powerlink.verify.metrics import evaluate
 
-FITS: tuple[dict[str, float], ...] = ({}, {"size_weight": 1e-3}, {"size_weight": 1e-4, "entropy_weight": 1.0})
+FITS: tuple[dict[str, Any], ...] = (
+    {},
+    {"size_weight": 3e-4},
+    {"size_weight": 1e-3},
+    {"size_weight": 1e-3, "batch": 4},
+    {"size_weight": 3e-3, "batch": 4},
+    {"size_weight": 1e-4, "entropy_weight": 1.0},
+)
 
 
 def best_fit(subject: Subject, train: Tensor, valid: Tensor, folder: Path, settings: ExplainSettings) -> dict[str, Any]:

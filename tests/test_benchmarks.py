@@ -311,14 +311,14 @@ def test_the_benchmark_of_speed_measures_every_part_and_its_page_tells_them(tmp_
 
 @pytest.fixture
 def paper_protocol(tmp_path, monkeypatch):
-    """The benchmark on two small models that nobody trained, which believe about half of what they are asked."""
+    """The benchmark on small models that nobody trained, which believe about half of what they are asked."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import paper_protocol as benchmark  # noqa: PLC0415
 
     facts = random_rows(0, 30, 3, 170)
     graph = knowledge_graph(facts[50:], 30, 3, valid=facts[:20], test=facts[20:50])
     for name in benchmark.SETUPS:
-        encoder, decoder = name.split("-")
+        encoder, decoder, *_ = name.split("-")
         shape = ModelSettings(
             encoder=encoder, decoder=decoder, widths=(8,) * (benchmark.SETUPS[name].hops + 1), blocks=2
         )

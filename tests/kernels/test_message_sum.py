@@ -47,6 +47,19 @@ def test_its_gradients_equal_those_of_the_loop(entries):
         torch.testing.assert_close(one, other)
 
 
+def test_every_number_is_written_also_of_rows_without_an_edge():
+    entries = [(0, 1), (2, 1), (2, 4)]  # rows 1 and 3 get nothing, columns 0, 2 and 3 give nothing
+    messages, weight = drawn(COLUMNS, WIDTH).requires_grad_(), drawn(len(entries), seed=1)
+    torch.use_deterministic_algorithms(True)  # new memory then holds no number at all
+    try:
+        found = message_sum(messages, weight, incidence_of(entries))
+        (slope,) = torch.autograd.grad(found.sum(), messages)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    torch.testing.assert_close(found, naive(messages, weight, entries))
+    assert slope.isfinite().all()
+
+
 def test_gradcheck_agrees_and_a_gradient_may_come_in_any_layout():
     entries = [(0, 1), (3, 1), (0, 1), (2, 4), (0, 0), (2, 0)]
     incidence = incidence_of(entries)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 import torch
 
 from builders import knowledge_graph, random_rows, settings_of
 from powerlink.errors import ModelError
+from powerlink.models import training
 from powerlink.models.link_model import DECODERS, ENCODERS, ModelSettings, build_model
 from powerlink.models.training import Trainer, TrainingSettings
 
@@ -140,6 +143,25 @@ def test_a_last_batch_of_one_pair_trains_too(name):
     pairs = len(trainer.targets.pairs)
     trainer.settings = TrainingSettings(epochs=1, batch_size=pairs - 1)
     assert len(list(trainer.run())) == 1
+
+
+def test_memory_is_kept_while_it_trains_and_only_then(monkeypatch):
+    told = []
+
+    @contextmanager
+    def heard():
+        told.append("kept")
+        yield
+        told.append("let go")
+
+    monkeypatch.setattr(training, "freed_memory_kept", heard)
+    trainer = trainer_of()
+    step = trainer.step
+    monkeypatch.setattr(trainer, "step", lambda batch: (told.append("step"), step(batch))[1])
+    trainer.train_epoch()
+    assert told[0] == "kept"
+    assert told[-1] == "let go"
+    assert set(told[1:-1]) == {"step"}
 
 
 def test_a_diverging_run_says_so():

@@ -118,7 +118,7 @@ class _SparseSum(torch.autograd.Function):
     def forward(ctx: Any, messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
         ctx.save_for_backward(messages, weight)
         ctx.incidence = incidence
-        return _matrix(incidence, weight) @ messages
+        return _product(incidence, weight, messages)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -126,7 +126,7 @@ class _SparseSum(torch.autograd.Function):
         incidence, grad = ctx.incidence, grads[0].contiguous()
         grad_messages = grad_weight = None
         if ctx.needs_input_grad[0]:
-            grad_messages = _matrix(incidence.transposed, weight) @ grad
+            grad_messages = _product(incidence.transposed, weight, grad)
         if ctx.needs_input_grad[1]:
             grad_weight = torch.empty_like(weight).index_copy_(0, incidence.edge, _sampled(incidence, grad, messages))
         return grad_messages, grad_weight, None
@@ -161,12 +161,19 @@ def sum_readers(slopes: Tensor, lookup: Lookup) -> Tensor:
         return product_sum(slopes, None, None, readers)
     if not lookup.index.numel() or (slopes.device.type == "cpu" and not torch.backends.mkl.is_available()):
         return slopes.new_zeros(readers.num_rows, slopes.size(1)).index_add(0, lookup.index, slopes)
-    return _matrix(readers, slopes.new_ones(readers.edge.numel())) @ slopes
+    return _product(readers, slopes.new_ones(readers.edge.numel()), slopes)
 
 
 def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
     result: Tensor = function.apply(*arguments)
     return result
+
+
+def _product(incidence: Incidence, weight: Tensor, rows: Tensor) -> Tensor:
+    """Return Σ weight·row at every row of the incidence: weight (E,), rows (columns, d) → (rows, d)."""
+    out = rows.new_empty(incidence.num_rows, rows.size(1))
+    # `@` would fill a matrix with zeros and copy it over the result, which then is written a third time
+    return torch.addmm(out, _matrix(incidence, weight), rows, beta=0, out=out)
 
 
 def _matrix(incidence: Incidence, weight: Tensor) -> Tensor:

@@ -40,7 +40,7 @@ class _BlockMessages(torch.autograd.Function):
         ctx.edges = edges
         messages = nodes.new_empty(edges.pair_sources.index.numel(), blocks.size(1) * blocks.size(3))
         for relation, pairs, sources in _by_relation(nodes, blocks, edges):
-            torch.bmm(sources, blocks[relation], out=_by_block(messages[pairs], blocks))  # (B, p, i) @ (B, i, o)
+            _by_block(messages[pairs], blocks).copy_(torch.bmm(sources, blocks[relation]))  # (B, p, i) @ (B, i, o)
         return messages
 
     @staticmethod
@@ -52,7 +52,7 @@ class _BlockMessages(torch.autograd.Function):
         for relation, pairs, sources in _by_relation(nodes, blocks, edges):
             slopes = _by_block(grad[pairs], blocks)
             if to_sources is not None:
-                torch.bmm(slopes, blocks[relation].transpose(1, 2), out=_by_block(to_sources[pairs], blocks))
+                _by_block(to_sources[pairs], blocks).copy_(torch.bmm(slopes, blocks[relation].transpose(1, 2)))
             if to_blocks is not None:
                 torch.bmm(sources.transpose(1, 2), slopes, out=to_blocks[relation])
         return None if to_sources is None else sum_readers(to_sources, edges.pair_sources), to_blocks, None

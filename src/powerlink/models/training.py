@@ -18,6 +18,7 @@ from torch import Tensor
 from powerlink.errors import ModelError
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.fused import on_device
+from powerlink.kernels.host_memory import freed_memory_kept
 from powerlink.kernels.one_to_all import one_to_all_loss
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.link_model import EncoderDecoder
@@ -115,7 +116,7 @@ class Trainer:
             batches = _batches(order, self.settings.batch_size)
             done = (self.epoch - 1) * len(batches)
             losses = []
-            with _products_in(self.settings.precision), on_device(self.messages.device):
+            with freed_memory_kept(), _products_in(self.settings.precision), on_device(self.messages.device):
                 for number, batch in enumerate(batches, start=done):
                     self._set_rate((number + 0.5) / (self.settings.epochs * len(batches)))
                     losses.append(self.step(batch))

@@ -1,0 +1,45 @@
+"""Freed memory that stays with the process, for loops whose every step asks for the same large tensors again.
+
+glibc hands a large block back to the system when it is freed. A training step then gets its next hundred megabytes page
+by page, each cleared by the kernel, which can take longer than what is computed in them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+# parameters of mallopt(3)
+TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
+NEVER = -1
+# where glibc's own thresholds end up in a process that frees large blocks; once set by hand they no longer move
+USUAL = {MMAP_MAX: 65_536, MMAP_THRESHOLD: 32 * 2**20, TRIM_THRESHOLD: 64 * 2**20}
+
+
+@contextmanager
+def freed_memory_kept() -> Iterator[None]:
+    """Keep what is freed meanwhile, in the whole process; does nothing where the allocator is not glibc's."""
+    library = _glibc()
+    if library is None:
+        yield
+        return
+    for parameter, value in {MMAP_MAX: 0, TRIM_THRESHOLD: NEVER}.items():
+        library.mallopt(parameter, value)
+    try:
+        yield
+    finally:
+        for parameter, value in USUAL.items():
+            library.mallopt(parameter, value)
+
+
+@cache
+def _glibc() -> Any:
+    """Return the C library if it has the calls this needs, else None."""
+    if not sys.platform.startswith("linux"):
+        return None
+    library = ctypes.CDLL(None)
+    return library if hasattr(library, "mallopt") and hasattr(library, "gnu_get_libc_version") else None
