@@ -6,9 +6,9 @@ one among the first three and five; `auc` is the mean ROC-AUC of the facts of tr
 computation graph, by the explainer's scores; `route` tells the queries whose first path runs through the nodes of a
 true one, whatever the relations; `touch` those whose first path shares at least one fact with a true one.
 
-An explainer that must be fitted is fitted on other goal facts of each graph, with weights of its own for these models; how
-they were chosen is told on the page. It runs twice: as it is, and on nodes alone, as PGExplainer's paper has it, where it
-cannot tell a true hop from the facts beside it.
+An explainer that must be fitted is fitted on other goal facts of each graph, with weights of its own for these models;
+how they were chosen is told on the page. It runs twice: as it is, and on nodes alone, as PGExplainer's paper has it,
+where it cannot tell a true hop from the facts beside it.
 
     python benchmarks/known_reasoning.py
 """

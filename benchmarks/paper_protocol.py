@@ -1,4 +1,4 @@
-"""The paper's protocol on FB15k-237: four methods and Power-Link's ablations on three models, beside the paper's figures.
+"""The paper's protocol on FB15k-237: four methods and Power-Link's ablations, beside the paper's figures.
 
 Settings are those of its table "The detailed setup of the experiment" and, where that is silent, of its authors' code:
 50 steps at a rate of 0.005, order 3 and γ = 0.03 (all `PowerLink`'s defaults), 40 paths of at most five hops, hub limit

@@ -3,7 +3,7 @@
 python benchmarks/train.py --data-dir DIR --device cuda    # all nine models on FB15k-237, batch 1024
 python benchmarks/train.py --data-dir DIR --device cpu     # steps only, beside a plain step in the same run
 
-On a CPU every model has a process of its own, in which the plain step comes first: memory that ours keeps would help it.
+On a CPU every measurement has a process of its own, so that none finds memory that another has kept.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import json
 import os
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from datetime import date
-from functools import cache
+from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -32,7 +35,7 @@ from powerlink.kernels.host_memory import freed_memory_kept
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.checkpoint import versions
 from powerlink.models.link_model import build_model
-from powerlink.models.presets import PRESETS
+from powerlink.models.presets import PRESETS, Preset
 from powerlink.models.ranking import Accuracy, rank_facts
 from powerlink.models.training import Trainer
 
@@ -61,64 +64,118 @@ def main() -> None:
         "copy_gigabytes_per_second": round(bandwidth / 1e9, 1),
         "models": {},
     }
-    chosen = [p for p in PRESETS.values() if p.dataset == args.data and p.model.decoder in args.decoders.split(",")]
-    asked = (args.data, args.data_dir, device, args.batch, args.repeats, bandwidth)
-    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1 if device.type == "cpu" else None) as pool:
-        for preset in chosen:
-            row = pool.submit(measure, preset.name, *asked).result()
-            report["models"][preset.name] = row
-            print(preset.name, json.dumps(row), flush=True)
+    asked = Asked(args.data, args.data_dir, device, args.batch, args.repeats)
+    for name, preset in PRESETS.items():
+        if preset.dataset == args.data and preset.model.decoder in args.decoders.split(","):
+            row = on_gpu(name, asked) if device.type == "cuda" else on_cpu(name, asked)
+            report["models"][name] = row | against_the_floor(row, preset, bandwidth)
+            print(name, json.dumps(report["models"][name]), flush=True)
             out.parent.mkdir(parents=True, exist_ok=True)
             out.write_text(json.dumps(report, indent=1) + "\n")
 
 
-def measure(
-    name: str, data: str, data_dir: Path | None, device: torch.device, batch: int, repeats: int, bandwidth: float
-) -> dict[str, Any]:
-    """Time one model: whole epochs on a GPU; on a CPU, where an epoch takes minutes, steps."""
-    preset, graph = PRESETS[name], loaded(data, data_dir)
-    settings = replace(preset.training, batch_size=batch, epochs=1000)
-    reset_peak_memory(device)
-    network = build_model(preset.model, graph.num_entities, graph.num_relations)
-    trainer = Trainer(network, graph, settings, device)
-    trainer.model.train()
-    steps = -(-trainer.targets.pairs.size(0) // batch)
-    row: dict[str, Any] = {"steps_per_epoch": steps, "edges": trainer.messages.num_edges}
-    if device.type == "cuda":
-        seconds = timed(lambda: _epoch(trainer), repeats, device, warm_up=1)
-        row["seconds_per_epoch"] = seconds
-        step = seconds / steps
-        row["ranking_test_seconds"] = timed(lambda: _rank(trainer), repeats, device, warm_up=1)
-    else:
-        pairs = torch.randperm(trainer.targets.pairs.size(0), generator=torch.Generator().manual_seed(0))[:batch]
-        plain = timed(lambda: _plain(trainer, pairs), repeats, device, warm_up=1)
-        plain_encode = timed(lambda: _plain_there_and_back(trainer), repeats, device, warm_up=1)
-        reset_peak_memory(device)
-        with freed_memory_kept():  # as training does
-            step = timed(lambda: trainer.step(pairs), repeats, device, warm_up=2)
-            row["peak_gib"] = round(peak_memory(device) / 2**30, 2)
-            encode = timed(lambda: _there_and_back(trainer), repeats, device, warm_up=1)
-            plain_kept = timed(lambda: _plain(trainer, pairs), repeats, device, warm_up=1)
-            plain_encode_kept = timed(lambda: _plain_there_and_back(trainer), repeats, device, warm_up=1)
-        row |= {
-            "encode_seconds": encode,
-            "plain": {"step": plain, "encode": plain_encode},
-            "plain_with_memory_kept": {"step": plain_kept, "encode": plain_encode_kept},
-        }
-    # What passing messages must at least move: per layer and edge one source row in, forwards and backwards, and one
-    # row out per node; anything a cache keeps comes on top of the memory's speed.
-    widths = preset.model.widths
-    floor = sum(4 * width * 2 * (trainer.messages.num_edges + graph.num_entities) for width in widths[:-1]) / bandwidth
-    row["seconds_per_step"] = round(step, 5)
-    row["edges_per_second"] = round(2 * (len(widths) - 1) * trainer.messages.num_edges / step)
-    row["message_floor_seconds"] = round(floor, 6)
-    row.setdefault("peak_gib", round(peak_memory(device) / 2**30, 2))
-    return row
+@dataclass(frozen=True)
+class Asked:
+    """What is measured, and how."""
+
+    data: str
+    data_dir: Path | None
+    device: torch.device
+    batch: int
+    repeats: int
+
+    @cached_property
+    def graph(self) -> KnowledgeGraph:
+        return load_graph(self.data, data_dir=self.data_dir)
+
+    def trainer(self, name: str) -> Trainer:
+        reset_peak_memory(self.device)
+        preset, graph = PRESETS[name], self.graph
+        network = build_model(preset.model, graph.num_entities, graph.num_relations)
+        trainer = Trainer(network, graph, replace(preset.training, batch_size=self.batch, epochs=1000), self.device)
+        trainer.model.train()
+        return trainer
+
+    def timed(self, work: Callable[[], Any]) -> float:
+        return timed(work, self.repeats, self.device, warm_up=1)
 
 
-@cache
-def loaded(data: str, data_dir: Path | None) -> KnowledgeGraph:
-    return load_graph(data, data_dir=data_dir)
+def on_gpu(name: str, asked: Asked) -> dict[str, Any]:
+    """Time whole epochs."""
+    trainer = asked.trainer(name)
+    seconds = asked.timed(lambda: _epoch(trainer))
+    ranking = asked.timed(lambda: _rank(trainer))
+    steps = -(-trainer.targets.pairs.size(0) // asked.batch)
+    return {
+        "steps_per_epoch": steps,
+        "edges": trainer.messages.num_edges,
+        "nodes": trainer.messages.num_nodes,
+        "seconds_per_epoch": seconds,
+        "ranking_test_seconds": ranking,
+        "seconds_per_step": round(seconds / steps, 5),
+        "peak_gib": round(peak_memory(asked.device) / 2**30, 2),
+    }
+
+
+def on_cpu(name: str, asked: Asked) -> dict[str, Any]:
+    """Time steps, since an epoch takes minutes: ours, a plain one, and a plain one whose freed memory is kept."""
+    ours = in_a_process(ours_on_cpu, name, asked)
+    if ours is None:
+        sys.exit(f"{name} does not fit into this machine's memory")
+    return ours | {
+        "plain": in_a_process(plain_on_cpu, name, asked, False),
+        "plain_with_memory_kept": in_a_process(plain_on_cpu, name, asked, True),
+    }
+
+
+def in_a_process(measure: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any] | None:
+    """Measure in a process of its own, so that no memory is left from before; None if the system had to kill it."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        try:
+            return pool.submit(measure, *arguments).result()
+        except BrokenProcessPool:
+            return None
+
+
+def ours_on_cpu(name: str, asked: Asked) -> dict[str, Any]:
+    """Time our step and its message passing, there and back."""
+    trainer = asked.trainer(name)
+    pairs = _some_pairs(trainer, asked.batch)
+    with freed_memory_kept():  # as training does
+        step = asked.timed(lambda: trainer.step(pairs))
+        peak = peak_memory(asked.device)
+        encode = asked.timed(lambda: trainer.model.encode(trainer.messages).entity.square().sum().backward())
+    return {
+        "edges": trainer.messages.num_edges,
+        "nodes": trainer.messages.num_nodes,
+        "seconds_per_step": step,
+        "encode_seconds": encode,
+        "peak_gib": round(peak / 2**30, 2),
+    }
+
+
+def plain_on_cpu(name: str, asked: Asked, memory_kept: bool) -> dict[str, Any]:
+    """Time the same of the plain step."""
+    trainer = asked.trainer(name)
+    pairs, model, graph = _some_pairs(trainer, asked.batch), trainer.model, trainer.messages
+    with freed_memory_kept() if memory_kept else nullcontext():
+        encode = asked.timed(lambda: plain_step.encode(model, graph).entity.square().sum().backward())
+        step = asked.timed(lambda: plain_step.step(model, graph, trainer.targets, pairs, trainer.optimizer))
+    return {"step": step, "encode": encode}
+
+
+def against_the_floor(row: dict[str, Any], preset: Preset, bandwidth: float) -> dict[str, Any]:
+    """Say what passing messages must at least move.
+
+    Per layer and edge one source row in, forwards and backwards, and one row out per node; anything a cache keeps comes
+    on top of the memory's speed.
+    """
+    inputs = preset.model.widths[:-1]
+    floor = sum(4 * width * 2 * (row["edges"] + row["nodes"]) for width in inputs) / bandwidth
+    return {
+        "edges_per_second": round(2 * len(inputs) * row["edges"] / row["seconds_per_step"]),
+        "message_floor_seconds": round(floor, 6),
+    }
 
 
 def timed(work: Callable[[], Any], repeats: int, device: torch.device, *, warm_up: int) -> float:
@@ -176,16 +233,8 @@ def _rank(trainer: Trainer) -> Accuracy:
     return Accuracy.of(ranks)
 
 
-def _plain(trainer: Trainer, pairs: torch.Tensor) -> None:
-    plain_step.step(trainer.model, trainer.messages, trainer.targets, pairs, trainer.optimizer)
-
-
-def _there_and_back(trainer: Trainer) -> None:
-    trainer.model.encode(trainer.messages).entity.square().sum().backward()
-
-
-def _plain_there_and_back(trainer: Trainer) -> None:
-    plain_step.encode(trainer.model, trainer.messages).entity.square().sum().backward()
+def _some_pairs(trainer: Trainer, count: int) -> torch.Tensor:
+    return torch.randperm(trainer.targets.pairs.size(0), generator=torch.Generator().manual_seed(0))[:count]
 
 
 if __name__ == "__main__":

@@ -120,7 +120,9 @@ def _one_try(tried: Result) -> str:
     kinds = (model["encoder"], model["decoder"], None)
     shape = [
         f"{key.replace('_', ' ')} {'/'.join(map(str, value)) if isinstance(value, list) else value}"
-        for key, value in ((key, model.get(key, BEFORE.get(key, False))) for key, reader in TRIED.items() if reader in kinds)
+        for key, value in (
+            (key, model.get(key, BEFORE.get(key, False))) for key, reader in TRIED.items() if reader in kinds
+        )
     ]
     how = f"lr {training['lr']:g}, batch {training['batch_size']}, {tried['epochs']} epochs"
     if training["weight_decay"]:

@@ -46,50 +46,51 @@ def _gpu(models: dict[str, Result]) -> list[str]:
 
 
 def _cpu(models: dict[str, Result]) -> list[str]:
-    passing = [_beside(row, "encode_seconds", "encode") for row in models.values()]
-    whole = {name: _beside(row, "seconds_per_step", "step") for name, row in models.items()}
-    short = [f"{name} ({times:.1f})" for name, (times, _) in whole.items() if times < 5]
-    said = f"but for {' and '.join(short)} " if short else ""
+    passing = [_times(row, "encode") for row in models.values()]
+    slower = [f"{name} ({whole:.1f})" for name, row in models.items() if (whole := _times(row, "step")[0] or 0.0) < 5]
     return [
         f"""`plain` (`benchmarks/plain_step.py`) is the same step as it is first written, in the same run: it gathers a message for every edge,
 adds them up with `index_add`, leaves the way back to autograd, subtracts every tail from every query for TransE, convolves images
-for ConvE, and has the labels as a matrix. Every model has a process of its own. Plain comes first, then ours, then plain once more
-with freed memory kept, as our training keeps it (`kernels/host_memory.py`): that is most of what separates the two plain columns.
+for ConvE, and has the labels as a matrix. Our training keeps freed memory (`kernels/host_memory.py`); in the last columns the plain step
+has that, too. Each measurement has a process of its own.
 
-**Message passing**, there and back, is {_least_to_most(passing, 0)} times faster than gather + `index_add`, and {_least_to_most(passing, 1)} times faster where that has its
-memory kept, too.
+**Message passing**, there and back, is {_least_to_most(passing, 0)} times faster than gather + `index_add`, and {_least_to_most(passing, 1)} times faster than that with
+its memory kept.
 """,
-        table(
-            ["model", "ours", "plain", "times faster", "plain, memory kept", "times faster"],
-            [_cpu_row(name, row, "encode_seconds", "encode") for name, row in models.items()],
-        ),
+        table(["model", *BESIDE], [_cpu_row(name, row, "encode") for name, row in models.items()]),
         f"""
-**Whole steps** are at least 5 times faster than plain ones {said}as they are first written. Half and more of a step with ConvE goes into
-the products of its projection, its filters and its tails, which no writing of the step changes and plain has as well; TransE's
+**Whole steps** are at least 5 times faster than plain ones{f", but for {' and '.join(slower)}" if slower else ""}. Half and more of our step with ConvE goes into
+the products of its projection, its filters and its tails, which no writing of the step changes and plain has as well. TransE's
 distances are the library's `cdist`, where the plain step subtracts in memory that is new each time. So these figures say as much about
 what is called plain as about ours, and message passing is the fairer one.
 """,
         table(
-            ["model", "ours", "plain", "times faster", "plain, memory kept", "times faster", *SHARED],
-            [[*_cpu_row(name, row, "seconds_per_step", "step"), *_shared(row)] for name, row in models.items()],
+            ["model", *BESIDE, *SHARED],
+            [[*_cpu_row(name, row, "step"), *_shared(row)] for name, row in models.items()],
         ),
     ]
 
 
-def _beside(row: Result, ours: str, part: str) -> tuple[float, float]:
+OURS = {"encode": "encode_seconds", "step": "seconds_per_step"}
+PLAIN = ("plain", "plain_with_memory_kept")
+BESIDE = ["ours, s", "plain, s", "times faster", "plain, memory kept, s", "times faster"]
+
+
+def _times(row: Result, part: str) -> list[float | None]:
     """Return how many times faster ours is than the plain one, and than the plain one with its memory kept."""
-    return row["plain"][part] / row[ours], row["plain_with_memory_kept"][part] / row[ours]
+    return [row[way] and row[way][part] / row[OURS[part]] for way in PLAIN]
 
 
-def _least_to_most(times: list[tuple[float, float]], place: int) -> str:
-    chosen = [pair[place] for pair in times]
-    return f"{min(chosen):.1f} to {max(chosen):.1f}"
+def _least_to_most(times: list[list[float | None]], place: int) -> str:
+    known = [one for pair in times if (one := pair[place]) is not None]
+    return f"{min(known):.1f} to {max(known):.1f}"
 
 
-def _cpu_row(name: str, row: Result, ours: str, part: str) -> list[str]:
-    plain, kept = row["plain"][part], row["plain_with_memory_kept"][part]
-    times = _beside(row, ours, part)
-    return [name, f"{row[ours]:.2f}", f"{plain:.2f}", f"{times[0]:.1f}", f"{kept:.2f}", f"{times[1]:.1f}"]
+def _cpu_row(name: str, row: Result, part: str) -> list[str]:
+    cells = [f"{row[OURS[part]]:.2f}"]
+    for way, times in zip(PLAIN, _times(row, part), strict=True):
+        cells += ["out of memory", "–"] if times is None else [f"{row[way][part]:.2f}", f"{times:.1f}"]
+    return [name, *cells]
 
 
 def _gpu_row(name: str, row: Result) -> list[str]:

@@ -30,10 +30,10 @@ PARTS = {"first": 3, "first_bias": 2, "second": 3, "second_bias": 2, "last": 3, 
 class PGFitting:
     """How PGExplainer-Link is fitted: edges are drawn by the concrete relaxation, ever more sharply.
 
-    Temperatures are PGExplainer's well-known ones. Its weights, 0.05 of the size and 1 of the entropy, are for graphs of
-    one relation and some hundred edges: the size is a sum over edges (the entropy a mean, as in `gnn-explainer`), so on a
-    graph of thousands they empty the mask, or fill it. In a knowledge graph facts of several relations lie side by side,
-    and nodes alone do not tell them apart: `reads_relations=False` is PGExplainer's own network.
+    Temperatures are PGExplainer's well-known ones. Its weights, 0.05 of the size and 1 of the entropy, are for graphs
+    of one relation and some hundred edges: the size is a sum over edges (the entropy a mean, as in `gnn-explainer`), so
+    on a graph of thousands they empty the mask, or fill it. In a knowledge graph facts of several relations lie side by
+    side, and nodes alone do not tell them apart: `reads_relations=False` is PGExplainer's own network.
     """
 
     epochs: int = setting(30, "passes over the training queries")
@@ -150,8 +150,8 @@ class PGExplainer:
 class PairScorer:
     """An MLP on [source, target, ĥ, r̂, t̂, relation], one for all edges and queries: (1, 6d, H), (1, H, H), (1, H, 1).
 
-    As in `TripletScorer` the first layer is a sum of projections, one of each node and one of each query and relation. A
-    first layer of 5d reads no relation.
+    As in `TripletScorer` the first layer is a sum of projections, one of each node and one of each query and relation.
+    A first layer of 5d reads no relation.
     """
 
     def __init__(self, graph: ComputationGraph, parts: list[Tensor]) -> None:
