@@ -97,7 +97,7 @@ class Asked:
         return trainer
 
     def timed(self, work: Callable[[], Any]) -> float:
-        return timed(work, self.repeats, self.device, warm_up=1)
+        return timed(work, self.repeats, self.device, warm_up=2)  # memory that is kept must first be had
 
 
 def on_gpu(name: str, asked: Asked) -> dict[str, Any]:

@@ -35,6 +35,7 @@ def _machine(result: Result) -> list[str]:
         "",
         origin(result),
         f"A plain copy moves {result['copy_gigabytes_per_second']:,.0f} GB/s.",
+        *([result["note"]] if "note" in result else []),
         "",
     ]
     return [*lines, *(_gpu(result["models"]) if on_gpu else _cpu(result["models"])), ""]
