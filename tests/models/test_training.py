@@ -151,14 +151,19 @@ def test_memory_is_kept_while_it_trains_and_only_then(monkeypatch):
     @contextmanager
     def heard():
         told.append("kept")
-        yield
-        told.append("let go")
+        try:
+            yield
+        finally:
+            told.append("let go")
 
     monkeypatch.setattr(training, "freed_memory_kept", heard)
     trainer = trainer_of()
     step = trainer.step
     monkeypatch.setattr(trainer, "step", lambda batch: (told.append("step"), step(batch))[1])
-    trainer.train_epoch()
+    epochs = trainer.run()
+    next(epochs)
+    next(epochs)
+    epochs.close()  # whoever watches has seen enough
     assert told[0] == "kept"
     assert told[-1] == "let go"
     assert set(told[1:-1]) == {"step"}

@@ -88,16 +88,20 @@ class Trainer:
 
     def run(self) -> Iterator[EpochReport]:
         """Train epoch by epoch until the last one or until validation stops getting better."""
-        while not self.finished:
-            self.epoch += 1
-            loss = self.train_epoch()
-            validation, improved = None, False
-            if self.epoch % self.settings.evaluate_every == 0 or self.epoch == self.settings.epochs:
-                validation = self.validate()
-                improved = validation.mrr > self.best_mrr
-                self.best_mrr = max(self.best_mrr, validation.mrr)
-                self.stale = 0 if improved else self.stale + 1
-            yield EpochReport(self.epoch, loss, validation, self.best_mrr, improved, self.finished)
+        with freed_memory_kept():
+            while not self.finished:
+                yield self._next_epoch()
+
+    def _next_epoch(self) -> EpochReport:
+        self.epoch += 1
+        loss = self.train_epoch()
+        validation, improved = None, False
+        if self.epoch % self.settings.evaluate_every == 0 or self.epoch == self.settings.epochs:
+            validation = self.validate()
+            improved = validation.mrr > self.best_mrr
+            self.best_mrr = max(self.best_mrr, validation.mrr)
+            self.stale = 0 if improved else self.stale + 1
+        return EpochReport(self.epoch, loss, validation, self.best_mrr, improved, self.finished)
 
     def validate(self) -> Accuracy:
         """Rank the validation facts; a graph without any is judged by its training facts."""
@@ -116,7 +120,7 @@ class Trainer:
             batches = _batches(order, self.settings.batch_size)
             done = (self.epoch - 1) * len(batches)
             losses = []
-            with freed_memory_kept(), _products_in(self.settings.precision), on_device(self.messages.device):
+            with _products_in(self.settings.precision), on_device(self.messages.device):
                 for number, batch in enumerate(batches, start=done):
                     self._set_rate((number + 0.5) / (self.settings.epochs * len(batches)))
                     losses.append(self.step(batch))
