@@ -77,9 +77,10 @@ Paths chosen by proof among the explainer's own candidates:
     peers = ", ".join(
         f"{100 * of['page-link', 'gnn-explainer']['first']:.0f} % ({name})" for name, of in overlaps.items()
     )
-    to_fit = sum(entry["seconds"] for m in models.values() for entry in m.get("fit", {"tried": []})["tried"])
+    fits = [m.get("fit", {"tried": []})["tried"] for m in models.values()]
+    to_fit, ways = sum(entry["seconds"] for tried in fits for entry in tried), max(map(len, fits))
     fitted = (
-        f"`pg-explainer` was fitted on {result['fit']} training facts of the same model, in the best of three ways by the logit drop on "
+        f"`pg-explainer` was fitted on {result['fit']} training facts of the same model, in the best of {ways} ways by the logit drop on "
         "validation facts."
     )
     if not all("pg-explainer" in m["paces"] for m in models.values()):
@@ -94,7 +95,7 @@ every explainer of the model; five paths of at most three hops. {fitted}
 differs, one comparison in twenty is marked all the same. `powerlink compare` makes the same tables with an interval for every
 figure.
 
-The run took {sum(m["cpu seconds"] for m in models.values()):.0f} s of processor time{f", and {to_fit:.0f} s to fit `pg-explainer` in three ways each" if to_fit else ""}, without training; it ran in pieces on a machine that others used too.
+The run took {sum(m["cpu seconds"] for m in models.values()):.0f} s of processor time{f", and {to_fit:.0f} s to fit `pg-explainer` in {ways} ways each" if to_fit else ""}, without training.
 
 What it shows.
 
