@@ -34,7 +34,7 @@ class WGCNLayer(Layer):
     ) -> None:
         super().__init__()
         self.linear = nn.Parameter(torch.empty(width_in, width_out))
-        self.relation_weight = nn.Parameter(torch.full((2 * num_relations,), first_relation_weight))
+        self.relation_weight = nn.Parameter(torch.full((2 * num_relations,), float(first_relation_weight)))
         self.norm = nn.BatchNorm1d(width_out)
         self.self_loop = self_loop
         self.degree_norm = degree_norm
