@@ -48,7 +48,9 @@ def test_wgcn_is_its_formula(graph, self_loop, degree_norm):
     torch.testing.assert_close(model.encode(graph).entity, layer.norm(out).tanh())
 
 
-@pytest.mark.parametrize(("asked", "first"), [({}, 1.0), ({"first_relation_weight": 0.1}, 0.1), ({"first_relation_weight": 0}, 0.0)])
+@pytest.mark.parametrize(
+    ("asked", "first"), [({}, 1.0), ({"first_relation_weight": 0.1}, 0.1), ({"first_relation_weight": 0}, 0.0)]
+)
 def test_relations_of_an_untrained_wgcn_weigh_what_was_asked(asked, first):
     settings = ModelSettings(encoder="wgcn", widths=(6, 6, 6), **asked)
     for layer in build_model(settings, N, R).encoder.layers:
