@@ -12,6 +12,7 @@ import argparse
 import gc
 import json
 import os
+import re
 import resource
 import statistics
 import sys
@@ -40,6 +41,7 @@ from powerlink.models.ranking import Accuracy, rank_facts
 from powerlink.models.training import Trainer
 
 RESULTS = Path(__file__).parent / "results" / "speed"
+CPU_OF_LINUX = Path("/proc/cpuinfo")
 PEAK_OF_LINUX = Path("/proc/self/clear_refs")  # writing 5 here resets the peak that `status` beside it tells
 
 
@@ -200,7 +202,11 @@ def copy_bandwidth(device: torch.device) -> float:
 
 
 def machine() -> str:
-    return f"{torch.get_num_threads()} threads of a {os.cpu_count()}-core CPU"
+    """Tell threads, cores and the processor, as far as it names itself."""
+    told = CPU_OF_LINUX.read_text() if CPU_OF_LINUX.exists() else ""
+    model = re.findall(r"^model name\s*: (.+)$", told, re.MULTILINE)[:1]
+    processor = ", ".join([*model, torch.backends.cpu.get_cpu_capability()])
+    return f"{torch.get_num_threads()} threads of a {os.cpu_count()}-core CPU ({processor})"
 
 
 def reset_peak_memory(device: torch.device) -> None:

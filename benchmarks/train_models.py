@@ -273,15 +273,18 @@ def _chosen(only: str | None) -> list[Preset]:
 
 def _changed(preset: Preset, changes: list[str]) -> Preset:
     """Apply NAME=VALUE settings of the model or of its training."""
+    asked: dict[str, dict[str, Any]] = {"training": {}, "model": {}}
     for change in changes:
         name, equals, text = change.partition("=")
-        part = next((p for p in ("training", "model") if name in {f.name for f in fields(getattr(preset, p))}), None)
+        part = next((p for p in asked if name in {f.name for f in fields(getattr(preset, p))}), None)
         if not equals or part is None:
             known = [field.name for kind in (TrainingSettings, ModelSettings) for field in fields(kind)]
             raise UnknownNameError("setting (as NAME=VALUE)", name, known)
-        settings = getattr(preset, part)
-        preset = replace(preset, **{part: replace(settings, **{name: _value(name, text, getattr(settings, name))})})
-    return preset
+        asked[part][name] = _value(name, text, getattr(getattr(preset, part), name))
+    # all at once: widths may only be right together with blocks
+    return replace(
+        preset, training=replace(preset.training, **asked["training"]), model=replace(preset.model, **asked["model"])
+    )
 
 
 def _text(value: Any) -> str:

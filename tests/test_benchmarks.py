@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -104,6 +104,13 @@ def test_another_configuration_is_another_try_and_validation_chooses(sweep, tmp_
     assert kept["training"]["lr"] == best
     assert kept["accuracy"]["test"] == found["test"]
     assert list((tmp_path / "models" / "trying").iterdir()) == []
+
+
+def test_settings_that_are_only_right_together_may_come_one_by_one(sweep, tmp_path):
+    name = NAMES[0]
+    assert sweep(*FAST, "widths=12,12", "blocks=4", only=[name])[0] == 0  # the preset's five blocks do not divide 12
+    model = result(tmp_path, name)["configuration"]["model"]
+    assert (model["widths"], model["blocks"]) == ([12, 12], 4)
 
 
 def test_an_interrupted_sweep_goes_on(sweep, tmp_path, benchmarks, monkeypatch):
@@ -240,6 +247,18 @@ def test_the_page_of_models_tells_reached_from_not_reached(benchmarks, sweep, tm
     assert sum("not trained yet" in row for row in rows.values()) == 16
     assert "2 of 18 trained" in page
     assert f"`{reached['command']}`" in page
+
+
+def test_the_page_of_models_tells_how_far_a_row_is_from_its_preset(benchmarks, sweep, tmp_path):
+    name = NAMES[0]
+    sweep(*FAST, only=[name])
+    found = result(tmp_path, name)
+    assert "Every row is what its preset gives." in benchmarks[3].text(found)  # no try of the preset is known
+    preset = json.loads(json.dumps({"model": asdict(PRESETS[name].model), "training": asdict(PRESETS[name].training)}))
+    tried = {"configuration": preset, "valid_mrr": 0.25, "seconds_per_epoch": 0.5, "epochs": 150}
+    page = benchmarks[3].text(found | {"tried": [*found["tried"], tried]})
+    assert f"* `{name}`: validation MRR 0.2500 at 0.50 s an epoch; the row above {found['valid']['mrr']:.4f}" in page
+    assert "Every row is" in benchmarks[3].text(found | {"tried": [tried], "configuration": preset})
 
 
 @pytest.mark.parametrize("name", ["rgcn-distmult", "wgcn-transe", "compgcn-conve"])

@@ -21,9 +21,9 @@ from powerlink.kernels.gpu.one_to_all import loss_and_slope
 from powerlink.kernels.gpu.product_sum import product_dot, product_sum
 from powerlink.kernels.grouped_linear import FusedGroupedLinear, Groups, _GroupedLinear
 from powerlink.kernels.l1_distance import FusedDistance
-from powerlink.kernels.message_sum import FusedSum, message_sum_reference, related_messages
+from powerlink.kernels.message_sum import FusedSum, message_sum_reference, read_rows, related_messages
 from powerlink.kernels.one_to_all import one_to_all_loss
-from powerlink.kernels.relation_blocks import TiledMessages, block_messages
+from powerlink.kernels.relation_blocks import TiledMessages, block_products
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, COLUMNS, FACTORS = 4, 5, 3
@@ -153,7 +153,8 @@ def test_tiles_carry_the_same_messages_and_slopes_as_relation_by_relation():
     edges = MessageGraph.from_facts(facts.unique(dim=0), 12, 3, DEVICE).layer(0)
     nodes = drawn(12, 6, dtype=torch.float32).requires_grad_()
     blocks = drawn(6, 2, 3, 4, seed=1, dtype=torch.float32).requires_grad_()
-    tiled, plain = TiledMessages.apply(nodes, blocks, edges.tiles), block_messages(nodes, blocks, edges)
+    tiled = TiledMessages.apply(nodes, blocks, edges.tiles)
+    plain = block_products(read_rows(nodes, edges.pair_sources), blocks, edges.pairs_per_relation)
     assert tiled.size(0) % TILE == 0
     torch.testing.assert_close(tiled[edges.tiles.place], plain)
     given_back = drawn(*plain.shape, seed=2, dtype=torch.float32)

@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from powerlink.graphs.crossings import Crossings
 from powerlink.graphs.incidence import Heirs, Incidence, Lookup, row_pointer
 
 TILE = 64  # pairs of one relation that a GPU multiplies by its matrix at once
@@ -39,6 +40,7 @@ class EdgeSlice:
     num_targets: int  # nodes it computes: the first of those
     num_relations: int
     heirs: Heirs | None = None
+    reweighed: bool = True  # the same messages are weighted again and again, so they are made once, before
 
     @cached_property
     def _pairs(self) -> tuple[Tensor, Tensor]:
@@ -125,6 +127,19 @@ class EdgeSlice:
     def _heirs_by_direction(self) -> Heirs | None:
         return None if self.heirs is None else self.heirs.in_pairs()
 
+    @cached_property
+    def crossings(self) -> Crossings:
+        """Where relations map vectors if messages need not be there before they are weighted."""
+        return Crossings.of(
+            self.source,
+            self.target,
+            self.relation,
+            num_sources=self.num_sources,
+            num_targets=self.num_targets,
+            num_relations=self.num_relations,
+            heirs=self.heirs,
+        )
+
     def weights(self, edge_weight: Tensor | None) -> Tensor:
         """Cut a weight per edge of the graph down to these edges; without one, every edge weighs 1."""
         if edge_weight is None:
@@ -169,6 +184,11 @@ class Edges:
         """Nodes whose edges tell only how they differ from another node; here, none."""
         return None
 
+    @property
+    def reweighed(self) -> bool:
+        """Whether the same messages are weighted again and again, as masks do; else weights may come first."""
+        return True
+
     @cached_property
     def pair_key(self) -> Tensor:
         """target·N + source of each edge, ascending where edges are sorted by (target, source): (num_edges,)."""
@@ -198,6 +218,7 @@ class Edges:
                 num_targets=self.num_nodes,
                 num_relations=self.num_relations,
                 heirs=self.heirs,
+                reweighed=self.reweighed,
                 **(columns if index is None else {name: column[index] for name, column in columns.items()}),
             )
         return self._slices[remaining]

@@ -25,6 +25,11 @@ class MessageGraph(Edges):
         """Return the table: here every entity is a node, in order."""
         return table
 
+    @property
+    def reweighed(self) -> bool:
+        """A whole graph is trained on and ranked with: its messages are new, and weighted once, in every pass."""
+        return False
+
     @classmethod
     def from_facts(
         cls, facts: Tensor, num_entities: int, num_relations: int, device: torch.device | str = "cpu"

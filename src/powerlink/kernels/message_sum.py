@@ -1,20 +1,23 @@
 """The sum every encoder ends in: messages times edge weights, added up at the edges' targets.
 
-On a CPU, a message is computed once per (source, relation), since it does not depend on its target, and the sum over
-edges is one sparse product; its backward is another over the transposed order (by messages) and one sampled product
-(by weights). On a GPU one fused kernel gathers, scales and adds, and is its own backward in the other sort orders. In
-neither does a tensor of edges × width ever exist.
+On a CPU, a message is computed once per (source, relation), since it does not depend on its target; a sum over edges is
+one sparse product; its backward is another over the transposed order (by messages) and one sampled product (by
+weights). Where weights are known first, a relation may map its targets' sums instead of its sources, if those are
+fewer. On a GPU one fused kernel gathers, scales and adds, and is its own backward in the other sort orders. In neither
+does a tensor of edges × width ever exist.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from powerlink.graphs.crossings import Crossings
 from powerlink.graphs.edges import EdgeSlice
 from powerlink.graphs.incidence import Incidence, Lookup
 from powerlink.kernels.fused import can_fuse
@@ -25,8 +28,16 @@ with warnings.catch_warnings():
     torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), check_invariants=False)
 
 
+class Summable(Protocol):
+    """What edges carry, to be weighted and added up."""
+
+    def summed(self, weight: Tensor) -> Tensor:
+        """Return Σ weight·message at every row: weight (E,) → (rows, d)."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
-class Messages:
+class Messages(Summable):
     """What edges carry before they are weighted: rows, perhaps times rows of another table, and where to."""
 
     rows: Tensor  # (columns, d)
@@ -39,6 +50,22 @@ class Messages:
             return message_sum(self.rows, weight, self.incidence)
         sums = _apply(FusedSum, self.rows, self.factors, weight.to(self.rows.dtype), self.incidence)
         return sums if self.incidence.heirs is None else self.incidence.heirs.complete(sums)
+
+
+@dataclass(frozen=True, eq=False)
+class MappedSums(Summable):
+    """The same where every relation is a linear map and weights come first: fewer rows are mapped."""
+
+    nodes: Tensor  # (n, in)
+    crossings: Crossings
+    map_rows: Callable[[Tensor], Tensor]  # (C, in) → (C, out), each row by its relation
+    to_places: Incidence  # from the crossings
+
+    def summed(self, weight: Tensor) -> Tensor:
+        """Return Σ weight·message at every place: weight (E,) → (places, out)."""
+        weight = self.crossings.weights(weight)
+        rows = message_sum(self.nodes, weight, self.crossings.from_nodes)
+        return message_sum(self.map_rows(rows), weight, self.to_places)
 
 
 def message_sum(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
@@ -57,15 +84,24 @@ def _own_sums(messages: Tensor, weight: Tensor, incidence: Incidence) -> Tensor:
     return _apply(_SparseSum, messages, weight, incidence)
 
 
-def related_messages(nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Messages:
+def related_messages(nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Summable:
     """Return node·relation of every edge: nodes (n, d), relations (2R, d).
 
     They are summed at every node, facts in row 2·target and inverses in 2·target + 1.
     """
     if can_fuse(nodes) and edges.source.numel():
         return Messages(nodes, relations, edges.related_nodes_to_targets_by_direction)
+    if weights_come_first(nodes, edges):
+        crossings = edges.crossings
+        factors = read_rows(relations, crossings.relations)
+        return MappedSums(nodes, crossings, lambda rows: rows * factors, crossings.to_targets_by_direction)
     messages = read_rows(nodes, edges.pair_sources) * read_rows(relations, edges.pair_relations)
     return Messages(messages, None, edges.pairs_to_targets_by_direction)
+
+
+def weights_come_first(nodes: Tensor, edges: EdgeSlice) -> bool:
+    """Say whether to add up before relations map, where that maps fewer rows; a GPU has kernels of its own."""
+    return nodes.device.type == "cpu" and not edges.reweighed
 
 
 def read_rows(table: Tensor, lookup: Lookup) -> Tensor:
@@ -128,7 +164,8 @@ class _SparseSum(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_messages = _product(incidence.transposed, weight, grad)
         if ctx.needs_input_grad[1]:
-            grad_weight = torch.empty_like(weight).index_copy_(0, incidence.edge, _sampled(incidence, grad, messages))
+            sampled = _sampled(incidence, grad, messages)  # entries may share a weight
+            grad_weight = torch.zeros_like(weight).scatter_add_(0, incidence.edge, sampled)
         return grad_messages, grad_weight, None
 
 
@@ -173,11 +210,10 @@ def _product(incidence: Incidence, weight: Tensor, rows: Tensor) -> Tensor:
     """Return Σ weight·row at every row of the incidence: weight (E,), rows (columns, d) → (rows, d)."""
     out = rows.new_empty(incidence.num_rows, rows.size(1))
     # `@` would fill a matrix with zeros and copy it over the result, which then is written a third time
-    return torch.addmm(out, _matrix(incidence, weight), rows, beta=0, out=out)
+    return torch.addmm(out, _matrix(incidence, weight.index_select(0, incidence.edge)), rows, beta=0, out=out)
 
 
-def _matrix(incidence: Incidence, weight: Tensor) -> Tensor:
-    """Return the sparse matrix with each edge's weight (E,) at its place."""
-    values = weight.index_select(0, incidence.edge)
+def _matrix(incidence: Incidence, values: Tensor) -> Tensor:
+    """Return the sparse matrix of some values, one per entry."""
     size = (incidence.num_rows, incidence.num_columns)
     return torch.sparse_csr_tensor(*incidence.pattern, values, size, check_invariants=False)

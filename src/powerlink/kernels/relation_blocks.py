@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,10 +11,10 @@ from torch import Tensor
 
 from powerlink.graphs.edges import EdgeSlice, Tiles
 from powerlink.kernels.fused import can_fuse
-from powerlink.kernels.message_sum import Messages, sum_readers
+from powerlink.kernels.message_sum import MappedSums, Messages, Summable, read_rows, weights_come_first
 
 
-def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Messages:
+def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Summable:
     """Return source · its relation's matrix of every edge, to be summed at the targets.
 
     nodes (n, B·i), blocks (2R, B, i, o); messages of width B·o. A message depends on relation and source alone, so each
@@ -22,49 +23,55 @@ def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Messages:
     if can_fuse(nodes) and nodes.dtype == torch.float32:
         messages: Tensor = TiledMessages.apply(nodes, blocks, edges.tiles)  # type: ignore[no-untyped-call]
         return Messages(messages, None, edges.tiles_to_targets)
-    return Messages(block_messages(nodes, blocks, edges), None, edges.pairs_to_targets)
+    if weights_come_first(nodes, edges):
+        crossings = edges.crossings
+        multiply = partial(block_products, blocks=blocks, rows_of=crossings.per_relation)
+        return MappedSums(nodes, crossings, multiply, crossings.to_targets)
+    sources = read_rows(nodes, edges.pair_sources)
+    return Messages(block_products(sources, blocks, edges.pairs_per_relation), None, edges.pairs_to_targets)
 
 
-def block_messages(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Tensor:
-    """Multiply relation by relation: (P, B·o). No matrix is ever copied per edge."""
-    messages: Tensor = _BlockMessages.apply(nodes, blocks, edges)  # type: ignore[no-untyped-call]
-    return messages
+def block_products(rows: Tensor, blocks: Tensor, rows_of: tuple[Tensor, tuple[int, ...]]) -> Tensor:
+    """Multiply rows (n, B·i), sorted by relation, by their relations' matrices: (n, B·o).
+
+    rows_of has the relations that occur and how many rows each has. No matrix is ever copied per row.
+    """
+    products: Tensor = _BlockProducts.apply(rows, blocks, rows_of)  # type: ignore[no-untyped-call]
+    return products
 
 
-class _BlockMessages(torch.autograd.Function):
-    """A relation's sources are gathered when they are multiplied, there and back: no table of all of them exists."""
-
+class _BlockProducts(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Tensor:
-        ctx.save_for_backward(nodes, blocks)
-        ctx.edges = edges
-        messages = nodes.new_empty(edges.pair_sources.index.numel(), blocks.size(1) * blocks.size(3))
-        for relation, pairs, sources in _by_relation(nodes, blocks, edges):
-            _by_block(messages[pairs], blocks).copy_(torch.bmm(sources, blocks[relation]))  # (B, p, i) @ (B, i, o)
-        return messages
+    def forward(ctx: Any, rows: Tensor, blocks: Tensor, rows_of: tuple[Tensor, tuple[int, ...]]) -> Tensor:
+        ctx.save_for_backward(rows, blocks)
+        ctx.rows_of = rows_of
+        products = rows.new_empty(rows.size(0), blocks.size(1) * blocks.size(3))
+        for relation, some in _by_relation(rows_of):
+            product = torch.bmm(_by_block(rows[some], blocks), blocks[relation])  # (B, p, i) @ (B, i, o)
+            _by_block(products[some], blocks).copy_(product)
+        return products
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        (nodes, blocks), edges, grad = ctx.saved_tensors, ctx.edges, grads[0].contiguous()
-        for_nodes, for_blocks, _ = ctx.needs_input_grad
-        to_sources = nodes.new_empty(grad.size(0), nodes.size(1)) if for_nodes else None
+        (rows, blocks), grad = ctx.saved_tensors, grads[0].contiguous()
+        for_rows, for_blocks, _ = ctx.needs_input_grad
+        to_rows = torch.empty_like(rows) if for_rows else None
         to_blocks = torch.zeros_like(blocks) if for_blocks else None
-        for relation, pairs, sources in _by_relation(nodes, blocks, edges):
-            slopes = _by_block(grad[pairs], blocks)
-            if to_sources is not None:
-                _by_block(to_sources[pairs], blocks).copy_(torch.bmm(slopes, blocks[relation].transpose(1, 2)))
+        for relation, some in _by_relation(ctx.rows_of):
+            slopes = _by_block(grad[some], blocks)
+            if to_rows is not None:
+                _by_block(to_rows[some], blocks).copy_(torch.bmm(slopes, blocks[relation].transpose(1, 2)))
             if to_blocks is not None:
-                torch.bmm(sources.transpose(1, 2), slopes, out=to_blocks[relation])
-        return None if to_sources is None else sum_readers(to_sources, edges.pair_sources), to_blocks, None
+                torch.bmm(_by_block(rows[some], blocks).transpose(1, 2), slopes, out=to_blocks[relation])
+        return to_rows, to_blocks, None
 
 
-def _by_relation(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Iterator[tuple[int, slice, Tensor]]:
-    """Walk the relations: each with the pairs that it has and their sources, block by block (B, p, i)."""
-    present, sizes = edges.pairs_per_relation
+def _by_relation(rows_of: tuple[Tensor, tuple[int, ...]]) -> Iterator[tuple[int, slice]]:
+    """Walk the relations, each with the rows that it has."""
+    present, sizes = rows_of
     begin = 0
     for relation, size in zip(present.tolist(), sizes, strict=True):
-        pairs = slice(begin, begin + size)
-        yield relation, pairs, _by_block(nodes.index_select(0, edges.pair_sources.index[pairs]), blocks)
+        yield relation, slice(begin, begin + size)
         begin += size
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.errors import SettingsError
+from powerlink.kernels.dense_product import Linear
 from powerlink.models.decoders.distmult import DistMult
 
 
@@ -41,7 +42,7 @@ class ConvE(DistMult):
         self.feature_norm = nn.BatchNorm1d(filters)
         self.feature_dropout = nn.Dropout(feature_dropout)  # of whole feature maps
         self.project = nn.Sequential(
-            nn.Linear(features, width), nn.Dropout(hidden_dropout), nn.BatchNorm1d(width), nn.ReLU()
+            Linear(features, width), nn.Dropout(hidden_dropout), nn.BatchNorm1d(width), nn.ReLU()
         )
 
     def first_scale(self, width: int, num_entities: int) -> float:

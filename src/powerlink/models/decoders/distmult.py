@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from powerlink.kernels.dense_product import dense_product
+
 
 class DistMult(nn.Module):
     """Σ h·r·t."""
@@ -24,4 +26,4 @@ class DistMult(nn.Module):
 
     def match_all(self, query: Tensor, tails: Tensor) -> Tensor:
         """Score every tail (N, d) for each query (n, d): (n, N)."""
-        return query @ tails.t()
+        return dense_product(query, tails.t())

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import EdgeSlice
-from powerlink.kernels.message_sum import Messages, read_rows, related_messages
+from powerlink.kernels.dense_product import dense_product
+from powerlink.kernels.message_sum import Messages, Summable, read_rows, related_messages
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
 
 Composition = Literal["mult", "sub", "corr"]
@@ -51,20 +52,20 @@ class CompGCNLayer(Layer):
     def offer(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Offer:
         """Compose nodes (sources, in) with relations (2R, in)."""
         selves = nodes[: edges.num_targets]
-        own = compose(selves, self.self_relation.expand_as(selves), self.composition) @ self.self_loop
+        own = dense_product(compose(selves, self.self_relation.expand_as(selves), self.composition), self.self_loop)
         return Offer(self._messages(nodes, relations, edges), edges.norm, own)
 
     def receive(self, offer: Offer, weight: Tensor) -> Tensor:
         """Add them up, times the edges' weights (E,): (targets, out)."""
         # Sum first and map afterwards: the map is linear, and there are fewer nodes than messages.
         width, _ = self.self_loop.shape
-        mapped = offer.received(weight).view(-1, 2 * width) @ self.direction.reshape(2 * width, -1)
+        mapped = dense_product(offer.received(weight).view(-1, 2 * width), self.direction.reshape(2 * width, -1))
         out = (self.dropout(mapped) + offer.own) / 3
         if self.bias is not None:
             out = out + self.bias
         return torch.tanh(self.norm(out))
 
-    def _messages(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Messages:
+    def _messages(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Summable:
         if self.composition == "mult":
             return related_messages(nodes, relations, edges)
         messages = compose(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels.dense_product import dense_product
 from powerlink.kernels.relation_blocks import related_blocks
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
 
@@ -31,7 +32,7 @@ class RGCNLayer(Layer):
 
     def offer(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Offer:
         """Multiply nodes (sources, in) by their messages' matrices."""
-        own = nodes[: edges.num_targets] @ self.self_loop + self.bias
+        own = dense_product(nodes[: edges.num_targets], self.self_loop) + self.bias
         return Offer(related_blocks(nodes, self.blocks, edges), edges.norm, own)
 
     def receive(self, offer: Offer, weight: Tensor) -> Tensor:

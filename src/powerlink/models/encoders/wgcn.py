@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels.dense_product import dense_product
 from powerlink.kernels.message_sum import Messages, read_rows
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
 
@@ -44,7 +45,7 @@ class WGCNLayer(Layer):
     def offer(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Offer:
         """Map nodes (sources, in)."""
         shared = self.relation_weight.view(2, -1).sum(0).repeat(2).unsqueeze(1)  # a relation and its inverse add theirs
-        mapped = self.dropout(nodes) @ self.linear
+        mapped = dense_product(self.dropout(nodes), self.linear)
         own = mapped[: edges.num_targets] if self.self_loop else None
         scale = read_rows(shared, edges.edge_relations).squeeze(1)
         if self.degree_norm:

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+
+from builders import fact_lists, messages_of, model_of, random_rows
+from powerlink.graphs.incidence import Heirs
+from powerlink.kernels.message_sum import MappedSums, related_messages
+from powerlink.kernels.relation_blocks import related_blocks
+
+N, R = 6, 3
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def whole(rows):
+    return messages_of(rows, N, R).layer(0)
+
+
+@given(fact_lists(N, R, 20))
+def test_a_relation_maps_its_sources_or_its_targets_whichever_are_fewer(rows):
+    edges = whole(rows)
+    ends = {
+        relation: (edges.source[edges.relation == relation].unique(), edges.target[edges.relation == relation].unique())
+        for relation in range(2 * R)
+    }
+    expected = [
+        (relation, node)
+        for relation, (sources, targets) in ends.items()
+        for node in (targets if len(targets) < len(sources) else sources).tolist()
+    ]
+    crossings = edges.crossings
+    assert list(zip(crossings.relation.tolist(), crossings.node.tolist(), strict=True)) == expected
+
+
+@given(fact_lists(N, R, 20))
+def test_what_crosses_arrives_as_if_every_edge_had_been_mapped_by_itself(rows):
+    edges = whole(rows)
+    nodes, relations, blocks = drawn(N, 4), drawn(2 * R, 4, seed=1), drawn(2 * R, 2, 2, 3, seed=2)
+    weight = drawn(edges.source.numel(), seed=3)
+    multiplied, mapped = torch.zeros(2 * N, 4, dtype=torch.float64), torch.zeros(N, 6, dtype=torch.float64)
+    for edge, (source, target, relation) in enumerate(
+        zip(edges.source.tolist(), edges.target.tolist(), edges.relation.tolist(), strict=True)
+    ):
+        multiplied[2 * target + (relation >= R)] += weight[edge] * nodes[source] * relations[relation]
+        mapped[target] += weight[edge] * nodes[source] @ torch.block_diag(*blocks[relation])
+    products, messages = related_messages(nodes, relations, edges), related_blocks(nodes, blocks, edges)
+    assert isinstance(products, MappedSums)
+    assert isinstance(messages, MappedSums)
+    torch.testing.assert_close(products.summed(weight), multiplied)
+    torch.testing.assert_close(messages.summed(weight), mapped)
+
+
+ROWS = [(0, 0, 1), (2, 0, 1), (3, 0, 1), (3, 1, 1), (1, 1, 2), (1, 1, 4), (2, 2, 2), (0, 0, 1)[::-1]]  # node 5 is alone
+
+
+def test_slopes_by_nodes_relations_and_weights_are_right():
+    edges = whole(ROWS)
+    assert 0 < edges.crossings.is_sum.sum() < edges.crossings.is_sum.numel()  # both sides are met
+    weight = drawn(edges.source.numel(), seed=3).requires_grad_()
+    nodes, relations = drawn(N, 2).requires_grad_(), drawn(2 * R, 2, seed=1).requires_grad_()
+    blocks = drawn(2 * R, 1, 2, 1, seed=2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda n, r, w: related_messages(n, r, edges).summed(w), (nodes, relations, weight))
+    assert torch.autograd.gradcheck(lambda n, b, w: related_blocks(n, b, edges).summed(w), (nodes, blocks, weight))
+
+
+def test_a_target_that_only_differs_from_another_inherits_the_others_sum():
+    edges = whole(ROWS)
+    nodes, relations, weight = drawn(N, 4), drawn(2 * R, 4, seed=1), drawn(edges.source.numel(), seed=3)
+    alone = related_messages(nodes, relations, edges).summed(weight).view(N, 2, 4)
+    heir = replace(edges, heirs=Heirs(torch.tensor([2]), torch.tensor([1])))
+    found = related_messages(nodes, relations, heir).summed(weight).view(N, 2, 4)
+    expected = alone.clone()
+    expected[2] += alone[1]
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("encoder", ["rgcn", "compgcn"])
+def test_a_whole_graph_is_encoded_alike_whether_messages_are_made_before_or_after_their_weights(encoder):
+    graph = messages_of(random_rows(4, N, R, 25), N, R)
+    model = model_of(encoder, "distmult", 2, N, R)
+    weight = torch.rand(graph.num_edges, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    weight.requires_grad_()
+    given_back = drawn(N, 8, seed=5)
+    found = {}
+    for reweighed in (False, True):
+        graph._slices[0] = replace(graph.layer(0), reweighed=reweighed)
+        vectors = model.encode(graph, weight).entity
+        found[reweighed] = vectors, *torch.autograd.grad((vectors * given_back).sum(), [weight, model.encoder.entity])
+    for after, before in zip(found[False], found[True], strict=True):
+        torch.testing.assert_close(after, before)
