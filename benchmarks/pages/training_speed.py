@@ -47,8 +47,7 @@ def _gpu(models: dict[str, Result]) -> list[str]:
 
 
 def _cpu(models: dict[str, Result]) -> list[str]:
-    passing = [_times(row, "encode") for row in models.values()]
-    slower = [f"{name} ({whole:.1f})" for name, row in models.items() if (whole := _times(row, "step")[0] or 0.0) < 5]
+    passing, steps = ([_times(row, part) for row in models.values()] for part in OURS)
     return [
         f"""`plain` (`benchmarks/plain_step.py`) is the same step as it is first written, in the same run: it gathers a message for every edge,
 adds them up with `index_add`, leaves the way back to autograd, subtracts every tail from every query for TransE, convolves images
@@ -60,10 +59,11 @@ its memory kept.
 """,
         table(["model", *BESIDE], [_cpu_row(name, row, "encode") for name, row in models.items()]),
         f"""
-**Whole steps** are at least 5 times faster than plain ones{f", but for {' and '.join(slower)}" if slower else ""}. Half and more of our step with ConvE goes into
-the products of its projection, its filters and its tails, which no writing of the step changes and plain has as well. TransE's
-distances are the library's `cdist`, where the plain step subtracts in memory that is new each time. So these figures say as much about
-what is called plain as about ours, and message passing is the fairer one.
+**Whole steps** are {_least_to_most(steps, 0)} times faster than plain ones, and {_least_to_most(steps, 1)} times faster than those with their memory kept. Half of our step
+with ConvE goes into the products of its projection, its filters and its tails. Plain has them as well, but asks MKL for them; ours
+asks oneDNN where that uses more of the processor (`benchmarks/dense_product.py` compares the two). TransE's distances are the library's
+`cdist`, where the plain step subtracts in memory that is new each time. So these figures say as much about what is called plain
+as about ours, and message passing is the fairer one.
 """,
         table(
             ["model", *BESIDE, *SHARED],

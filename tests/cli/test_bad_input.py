@@ -571,7 +571,7 @@ def test_ctrl_c_is_answered_with_a_sentence(powerlink, model, monkeypatch, comma
 def test_an_error_that_is_ours_is_not_hidden(model, monkeypatch):
     """Only what the user can mend becomes a sentence; a bug keeps its traceback."""
 
-    def bug(*_):
+    def bug(*_, **__):
         raise ZeroDivisionError
 
     monkeypatch.setattr("powerlink.cli.rank.rank_split", bug)

@@ -15,7 +15,8 @@ from command_line import call_once
 from safetensors.torch import load_file
 
 from powerlink.report.schema import read_explanations
-from powerlink.run import batching
+from powerlink.run import batching, claim
+from powerlink.run.claim import claimed
 
 # The command line with batches of four queries, so that there is something to interrupt.
 IN_SMALL_BATCHES = """
@@ -280,3 +281,21 @@ def test_damage_to_an_unfinished_training_is_told(powerlink, families, tmp_path,
     assert outcome.code == 1
     assert f"powerlink: {path} is " in outcome.err
     assert "damaged" in outcome.err
+
+
+@pytest.mark.skipif(claim.fcntl is None, reason="this system has no file locks")
+@pytest.mark.parametrize("command", ["explain", "compare", "train"])
+def test_a_second_run_into_one_place_is_refused_and_touches_nothing(powerlink, model, families, tmp_path, command):
+    out = tmp_path / "out"
+    arguments = {
+        "explain": (model, "--split", "test", "--limit", 2),
+        "compare": (model, "--explainers", "gradient", "--which", "all", "--limit", 2),
+        "train": ("--data", families, "--epochs", 1, "--dim", 8),
+    }[command]
+    with claimed(out, folder=command != "explain"):
+        outcome = powerlink(command, *arguments, "--out", out)
+    assert outcome.code == 1
+    assert f"powerlink: another run is writing {out}: wait until it is done, or choose another --out" in outcome.said
+    assert not out.is_dir() or not list(out.iterdir())
+    assert not out.is_file() or not out.stat().st_size
+    assert powerlink(command, *arguments, "--out", out).code == 0

@@ -168,6 +168,43 @@ def relative_error(mine, reference):
     return ((mine.double() - reference).norm() / reference.norm()).item()
 
 
+FB15K_237 = pytest.param(
+    (14_541, 237, 272_115, 192, 8),
+    marks=pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA device: too large for the interpreter"
+    ),
+    id="fb15k-237",
+)
+
+
+@pytest.mark.parametrize("size", [(50, 4, 300, 12, 2), FB15K_237])
+def test_sums_of_tiles_and_their_slopes_err_by_less_than_a_thousandth_in_float32(size):
+    entities, relations, count, width, blocks = size
+    generator = torch.Generator().manual_seed(0)
+    ends = (entities * torch.rand(2, count, generator=generator) ** 3).long()  # a power law, as in the data
+    facts = torch.stack([ends[0], torch.randint(0, relations, (count,), generator=generator), ends[1]], dim=1)
+    edges = MessageGraph.from_facts(facts.unique(dim=0), entities, relations, DEVICE).layer(0)
+    nodes = drawn(entities, width, dtype=torch.float32)
+    matrices = drawn(2 * relations, blocks, width // blocks, width // blocks, seed=1, dtype=torch.float32)
+    given_back = drawn(entities, width, seed=2, dtype=torch.float32)
+
+    def summed(nodes, matrices, tiled):
+        if tiled:
+            return FusedSum.apply(
+                TiledMessages.apply(nodes, matrices, edges.tiles), None, edges.norm, edges.tiles_to_targets
+            )
+        messages = block_products(read_rows(nodes, edges.pair_sources), matrices, edges.pairs_per_relation)
+        return message_sum_reference(messages, edges.norm.double(), edges.pairs_to_targets)
+
+    inputs = [tensor.requires_grad_() for tensor in (nodes, matrices)]
+    exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    fast, slow = summed(*inputs, tiled=True), summed(*exact, tiled=False)
+    assert relative_error(fast, slow.detach()) < 1e-3
+    mine = torch.autograd.grad(fast, inputs, given_back)
+    for slope, reference in zip(mine, torch.autograd.grad(slow, exact, given_back.double()), strict=True):
+        assert relative_error(slope, reference) < 1e-3
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: too large for the interpreter")
 def test_at_the_size_of_fb15k_237_float32_errs_by_less_than_a_thousandth():
     entities, relations, edges, width = 14_541, 474, 544_230, 100

@@ -65,7 +65,10 @@ def test_facts_are_ranked_in_both_directions_against_everything_not_known(batch_
     graph = knowledge_graph(rows[8:], 10, 2, valid=rows[:4], test=rows[4:8])
     model = model_of("compgcn", "distmult", 1, 10, 2)
     messages = MessageGraph.of(graph)
-    ranks = rank_facts(model, graph, messages, "test", batch_size=batch_size)
+    heard = []
+    ranks = rank_facts(model, graph, messages, "test", batch_size=batch_size, told=heard.append)
+    assert sum(heard) == len(ranks) == 8
+    assert max(heard) <= batch_size
     scores = model.score_tails
     embeddings = model.encode(messages)
     known = known_tails(rows, 2)

@@ -60,7 +60,10 @@ def test_believed_queries_are_kept_in_order_up_to_the_limit(limit, chunk):
     standing = standing_of(asked, queries)
     believed = queries[(standing.score > 0) | (standing.rank == 1)]
     assert 5 < len(believed) < len(queries)
-    assert predicted_only(asked, queries, limit, chunk).tolist() == believed[:limit].tolist()
+    heard = []
+    kept = predicted_only(asked, queries, limit, chunk, told=heard.append)
+    assert kept.tolist() == believed[:limit].tolist()
+    assert sum(heard) == len(queries) if limit is None else 0 < sum(heard) <= len(queries)
 
 
 def test_of_no_queries_none_are_believed():

@@ -16,6 +16,7 @@ from powerlink.cli.console import (
     SeedOption,
     StoppedError,
     console,
+    counting,
     errors,
     pick_device,
     progress,
@@ -30,6 +31,7 @@ from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.compare import render_tables, write_comparison
 from powerlink.report.wording import harmless
+from powerlink.run.claim import claimed
 from powerlink.run.compare import compare_model, find_recipes, makers
 from powerlink.run.comparison_folder import CompareSettings, Comparison, Selection
 from powerlink.run.queries import Chosen, Which, choose_queries
@@ -90,15 +92,16 @@ def compare(
     )
     chosen = {label: _choose(subject, settings, limit) for label, subject in subjects.items()}
     graph = next(iter(subjects.values())).graph
-    comparison = Comparison(out, settings, graph.fingerprint)
-    try:
-        compared = [
-            _compare(comparison, label, subject, chosen[label], recipes, selections, weights or [])
-            for label, subject in subjects.items()
-        ]
-    except KeyboardInterrupt:
-        raise StoppedError(f"what was explained is safe in {out}; run the same command again to go on") from None
-    _tell(compared, out, _made_with(settings, recipes, selections, limit))
+    with claimed(out, folder=True):
+        comparison = Comparison(out, settings, graph.fingerprint)
+        try:
+            compared = [
+                _compare(comparison, label, subject, chosen[label], recipes, selections, weights or [])
+                for label, subject in subjects.items()
+            ]
+        except KeyboardInterrupt:
+            raise StoppedError(f"what was explained is safe in {out}; run the same command again to go on") from None
+        _tell(compared, out, _made_with(settings, recipes, selections, limit))
 
 
 def _selections(text: str) -> tuple[Selection, ...]:
@@ -142,7 +145,8 @@ def _choose(subject: Subject, settings: CompareSettings, limit: int | None) -> C
     if not len(facts):
         raise DataError(f"the models' graph has no {settings.split} facts to explain")
     hops, most = settings.explain.hops, settings.max_nodes
-    chosen = choose_queries(subject, facts, settings.which, limit=limit, max_nodes=most, hops=hops)
+    with counting("choosing queries", len(facts)) as told:
+        chosen = choose_queries(subject, facts, settings.which, limit=limit, max_nodes=most, hops=hops, told=told)
     if not len(chosen.queries):
         small = " whose computation graph is small enough" if chosen.too_large else ""
         raise DataError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -79,3 +79,11 @@ def progress(*columns: str) -> Iterator[Progress]:
     )
     with bar:
         yield bar
+
+
+@contextmanager
+def counting(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar that is told how many more are done."""
+    with progress() as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda more: bar.advance(task, more)

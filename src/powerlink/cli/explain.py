@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from powerlink.cli.console import (
     SeedOption,
     StoppedError,
     console,
+    counting,
     errors,
     pick_device,
     print_line,
@@ -39,6 +41,7 @@ from powerlink.pipeline import ExplainSettings
 from powerlink.report.schema import to_json
 from powerlink.report.text import print_explanations, render_summary
 from powerlink.report.wording import counted
+from powerlink.run.claim import claimed
 from powerlink.run.explain_many import as_queries, describe, explain_in_batches
 from powerlink.run.ledger import Ledger
 from powerlink.run.queries import predicted_only, read_queries
@@ -106,42 +109,44 @@ def explain(
     facts = _facts(subject, triple, split, queries)
     asked = _distinct(as_queries(subject, facts, rank_heads=rank_heads))
     if only_predicted:
-        asked = predicted_only(subject, asked, limit)
+        with counting("asking the model", len(asked)) as told:
+            asked = predicted_only(subject, asked, limit, told=told)
         if not len(asked):
             errors.print("the model believes none of these triples: nothing to explain")
     asked = asked[:limit]
 
-    ledger = Ledger(out, describe(subject, maker, settings, seed)) if out else None
-    done: dict[Query, Explanation] = ledger.done if ledger else {}
-    there = {query for q in asked.tolist() if (query := name_query(subject.graph, q)) in done}
-    if out and there:
-        errors.print(f"{len(there):,} of {len(asked):,} are already in {shown(out)}", soft_wrap=True)
-    clock, start, explained = (StageClock(subject.messages.device) if profile else None), time.perf_counter(), 0
-    try:
-        with progress("{task.fields[rate]}") as bar:
-            task = bar.add_task("explaining", total=len(asked) - len(there), rate="")
-            made = explain_in_batches(
-                subject,
-                asked,
-                explainer=maker,
-                settings=settings,
-                seed=seed,
-                done=there,
-                memory=None if memory is None else int(memory * 2**30),
-                clock=clock,
-            )
-            for batch in made:
-                if ledger:
-                    ledger.append(batch)
-                else:
-                    done |= {explanation.query: explanation for explanation in batch}
-                explained += len(batch)
-                rate = explained / (time.perf_counter() - start)
-                bar.update(task, advance=len(batch), rate=f"{rate:.2g} explanations/s")
-    except KeyboardInterrupt:
-        if out is None:
-            raise StoppedError("nothing was written; with --out a rerun would go on") from None
-        raise StoppedError(f"what was explained is safe in {out}; run the same command again to go on") from None
+    with claimed(out) if out else nullcontext():
+        ledger = Ledger(out, describe(subject, maker, settings, seed)) if out else None
+        done: dict[Query, Explanation] = ledger.done if ledger else {}
+        there = {query for q in asked.tolist() if (query := name_query(subject.graph, q)) in done}
+        if out and there:
+            errors.print(f"{len(there):,} of {len(asked):,} are already in {shown(out)}", soft_wrap=True)
+        clock, start, explained = (StageClock(subject.messages.device) if profile else None), time.perf_counter(), 0
+        try:
+            with progress("{task.fields[rate]}") as bar:
+                task = bar.add_task("explaining", total=len(asked) - len(there), rate="")
+                made = explain_in_batches(
+                    subject,
+                    asked,
+                    explainer=maker,
+                    settings=settings,
+                    seed=seed,
+                    done=there,
+                    memory=None if memory is None else int(memory * 2**30),
+                    clock=clock,
+                )
+                for batch in made:
+                    if ledger:
+                        ledger.append(batch)
+                    else:
+                        done |= {explanation.query: explanation for explanation in batch}
+                    explained += len(batch)
+                    rate = explained / (time.perf_counter() - start)
+                    bar.update(task, advance=len(batch), rate=f"{rate:.2g} explanations/s")
+        except KeyboardInterrupt:
+            if out is None:
+                raise StoppedError("nothing was written; with --out a rerun would go on") from None
+            raise StoppedError(f"what was explained is safe in {out}; run the same command again to go on") from None
     _print([done[name_query(subject.graph, query)] for query in asked.tolist()], out, json)
     if clock:
         _print_profile(clock, explained, time.perf_counter() - start)

@@ -14,6 +14,7 @@ from powerlink.cli.console import (
     SeedOption,
     StoppedError,
     console,
+    counting,
     errors,
     pick_device,
     progress,
@@ -64,7 +65,8 @@ def fit(
         raise DataError(f"the model's graph has no {split} facts to fit on")
     if only_predicted:  # in an order of chance, so that the first that are believed come from everywhere
         order = torch.randperm(len(facts), generator=torch.Generator().manual_seed(seed))
-        queries = predicted_only(subject, facts[order], limit)
+        with counting("asking the model", len(facts)) as asked:
+            queries = predicted_only(subject, facts[order], limit, told=asked)
     else:
         queries = spread_over(facts, limit)
     if not len(queries):

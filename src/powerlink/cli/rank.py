@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from powerlink.cli.console import DeviceOption, JsonOption, console, pick_device, print_json, shown
+from powerlink.cli.console import DeviceOption, JsonOption, console, counting, pick_device, print_json, shown
 from powerlink.errors import DataError
 from powerlink.kg.knowledge_graph import Split
 from powerlink.models.checkpoint import load_model
@@ -28,7 +28,8 @@ def rank(
     subject = load_model(model, pick_device(device))
     if not len(subject.graph.facts(split)):
         raise DataError(f"the graph of {model} has no {split} facts to rank")
-    accuracy = rank_split(subject, split)
+    with counting("ranking", 2 * len(subject.graph.facts(split))) as told:
+        accuracy = rank_split(subject, split, told=told)
     if json:
         print_json({"model": subject.name, "graph": subject.graph.name, "split": split, **accuracy.as_dict()})
         return

@@ -27,6 +27,7 @@ from powerlink.models.link_model import DEFAULT_LAYERS, DecoderName, EncoderName
 from powerlink.models.training import Precision, Schedule, TrainingSettings
 from powerlink.report.learning_curve import CURVE
 from powerlink.report.wording import counted, duration
+from powerlink.run.claim import claimed
 from powerlink.run.train_folder import FolderTraining
 
 DataOption = Annotated[str, typer.Option(help="A name from `powerlink datasets`, a folder, or a file of triples.")]
@@ -139,23 +140,24 @@ def train_with_progress(
         f"{shown(graph.name)}: {graph.num_entities:,} entities, {counted(graph.num_relations, 'relation')}, "
         f"{counted(len(graph.train), 'training fact')}"
     )
-    job = FolderTraining(out, graph, model, training, place, half=half)
-    if job.finished:
-        console.print(f"{shown(out)} is already trained with these settings", soft_wrap=True)
-    elif job.resumed_at:
-        console.print(f"going on after epoch {job.resumed_at}")
-    try:
-        with progress("loss {task.fields[loss]}", "MRR {task.fields[mrr]}", "{task.fields[pace]}") as bar:
-            fields: dict[str, Any] = {"loss": "…", "mrr": "…", "pace": ""}
-            task = bar.add_task("epoch", total=training.epochs, completed=job.resumed_at, **fields)
-            for report in job.run():
-                pace = f"{duration(_seconds(job) / len(job.log))}/epoch"
-                bar.update(task, completed=report.epoch, loss=f"{report.loss:.4f}", pace=pace)
-                if report.validation:
-                    bar.update(task, mrr=f"{report.validation.mrr:.3f} (best {report.best_mrr:.3f})")
-    except KeyboardInterrupt:
-        kept = f"after epoch {job.saved_at}" if job.saved_at else "from the start"
-        raise StoppedError(f"run the same command again to go on {kept}") from None
+    with claimed(out, folder=True):
+        job = FolderTraining(out, graph, model, training, place, half=half)
+        if job.finished:
+            console.print(f"{shown(out)} is already trained with these settings", soft_wrap=True)
+        elif job.resumed_at:
+            console.print(f"going on after epoch {job.resumed_at}")
+        try:
+            with progress("loss {task.fields[loss]}", "MRR {task.fields[mrr]}", "{task.fields[pace]}") as bar:
+                fields: dict[str, Any] = {"loss": "…", "mrr": "…", "pace": ""}
+                task = bar.add_task("epoch", total=training.epochs, completed=job.resumed_at, **fields)
+                for report in job.run():
+                    pace = f"{duration(_seconds(job) / len(job.log))}/epoch"
+                    bar.update(task, completed=report.epoch, loss=f"{report.loss:.4f}", pace=pace)
+                    if report.validation:
+                        bar.update(task, mrr=f"{report.validation.mrr:.3f} (best {report.best_mrr:.3f})")
+        except KeyboardInterrupt:
+            kept = f"after epoch {job.saved_at}" if job.saved_at else "from the start"
+            raise StoppedError(f"run the same command again to go on {kept}") from None
     accuracy = job.accuracy.get("test") or job.accuracy.get("valid") or {}
     console.print(
         f"best at epoch {job.accuracy.get('epoch')}: "

@@ -143,8 +143,12 @@ def rank_facts(
     *,
     batch_size: int = 512,
     known: KnownTails | None = None,
+    told: Callable[[int], None] | None = None,
 ) -> Tensor:
-    """Rank every fact of a split in both directions: (2n,) — tails of all facts, then heads."""
+    """Rank every fact of a split in both directions: (2n,) — tails of all facts, then heads.
+
+    `told` hears how many queries were ranked, batch by batch.
+    """
     device = messages.device
     known = known or KnownTails.of(graph.all_facts, graph.num_relations, device)
     head, relation, tail = torch.from_numpy(np.array(graph.facts(split))).to(device).unbind(1)
@@ -155,8 +159,9 @@ def rank_facts(
         ]
     )
     embeddings = model.encode(messages)
-    ranks = [
-        filtered_ranks(score_tails(model, embeddings, part[:, 0], part[:, 1]), part, known)
-        for part in triples.split(batch_size)
-    ]
+    ranks = []
+    for part in triples.split(batch_size):
+        ranks.append(filtered_ranks(score_tails(model, embeddings, part[:, 0], part[:, 1]), part, known))
+        if told is not None:
+            told(len(part))
     return torch.cat(ranks) if ranks else torch.empty(0, dtype=torch.float64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -47,10 +47,14 @@ class Subject:
         return cls(graph, model, messages, whole, known, name or type(model).__name__, hash)
 
 
-def rank(subject: Subject, split: Split = "test") -> Accuracy:
-    """Rank a split's facts in both directions, filtered: how good is the model that is being explained?"""
+def rank(subject: Subject, split: Split = "test", *, told: Callable[[int], None] | None = None) -> Accuracy:
+    """Rank a split's facts in both directions, filtered: how good is the model that is being explained?
+
+    `told` hears how many queries, two a fact, were ranked, batch by batch.
+    """
+    known = subject.known
     with undisturbed(subject.model), on_device(subject.messages.device):
-        return Accuracy.of(rank_facts(subject.model, subject.graph, subject.messages, split, known=subject.known))
+        return Accuracy.of(rank_facts(subject.model, subject.graph, subject.messages, split, known=known, told=told))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -34,8 +35,18 @@ def read_queries(graph: KnowledgeGraph, path: Path) -> Tensor:
     return torch.tensor(rows)
 
 
-def predicted_only(subject: Subject, queries: Tensor, limit: int | None = None, chunk: int = 256) -> Tensor:
-    """Keep the queries (Q, 3) the model believes: probability above one half, or ranked first; at most `limit`."""
+def predicted_only(
+    subject: Subject,
+    queries: Tensor,
+    limit: int | None = None,
+    chunk: int = 256,
+    *,
+    told: Callable[[int], None] | None = None,
+) -> Tensor:
+    """Keep the queries (Q, 3) the model believes: probability above one half, or ranked first; at most `limit`.
+
+    `told` hears how many were asked about, part by part.
+    """
     believed: list[Tensor] = []
     count = 0
     with undisturbed(subject.model):
@@ -43,6 +54,8 @@ def predicted_only(subject: Subject, queries: Tensor, limit: int | None = None, 
             standing = standing_of(subject, part)
             believed.append(part[(standing.score > 0) | (standing.rank == 1)])
             count += len(believed[-1])
+            if told is not None:
+                told(len(part))
             if limit is not None and count >= limit:
                 break
     return torch.cat(believed)[:limit].cpu() if believed else queries
@@ -67,11 +80,12 @@ def choose_queries(
     max_nodes: int | None = None,
     hops: int | None = None,
     chunk: int = 256,
+    told: Callable[[int], None] | None = None,
 ) -> Chosen:
     """Take, in order, facts (F, 3) the model believes (probability above one half), or ranks first, or all.
 
     Of those, queries whose computation graph has more than `max_nodes` nodes are left out. Facts behind the last one
-    that `limit` lets in are not looked at.
+    that `limit` lets in are not looked at. `told` hears how many were, part by part.
     """
     taken: list[Tensor] = [facts[:0]]
     count = looked_at = doubted = large = 0
@@ -91,6 +105,8 @@ def choose_queries(
             count, looked_at = count + len(here), looked_at + last
             doubted += int((~wanted[:last]).sum())
             large += int((wanted & ~fits)[:last].sum())
+            if told is not None:
+                told(len(part))
             if count == limit:
                 break
     return Chosen(torch.cat(taken), looked_at, doubted, large)
