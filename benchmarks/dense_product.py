@@ -1,6 +1,6 @@
 """Which of torch's two CPU libraries multiplies faster here, and whether kernels/dense_product.py knows it.
 
-python benchmarks/dense_product.py    # the products of one training step of RGCN-ConvE on FB15k-237, seconds
+python benchmarks/dense_product.py    # the products of one training step of RGCN-ConvE on FB15k-237, takes seconds
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> None:
     products: dict[str, tuple[Tensor, Tensor]] = {
         "project features": (features, project.t()),
         "its slope by features": (slopes, project),
-        "its slope by weights": (features.t(), slopes),
+        "its slope by weights": (slopes.t(), features),
         "score all tails": (slopes, tails.t()),
         "its slope by queries": (logits, tails),
         "its slope by tails": (slopes.t(), logits),

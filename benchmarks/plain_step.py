@@ -65,7 +65,10 @@ def _convolved(decoder: ConvE, head: Tensor, relation: Tensor) -> Tensor:
     )
     features = functional.dropout2d(features.relu(), decoder.feature_dropout.p)
     # the product's weights expect the channels last
-    projected: Tensor = decoder.project(features.permute(0, 2, 3, 1).flatten(1))
+    first, *rest = decoder.project
+    projected = functional.linear(features.permute(0, 2, 3, 1).flatten(1), first.weight, first.bias)
+    for module in rest:
+        projected = module(projected)
     return projected
 
 

@@ -7,7 +7,6 @@ import torch
 from hypothesis import given
 
 from builders import fact_lists, messages_of, model_of, random_rows
-from powerlink.graphs.incidence import Heirs
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.message_sum import MappedSums, related_messages
 from powerlink.kernels.relation_blocks import related_blocks
@@ -68,17 +67,6 @@ def test_slopes_by_nodes_relations_and_weights_are_right():
     blocks = drawn(2 * R, 1, 2, 1, seed=2).requires_grad_()
     assert torch.autograd.gradcheck(lambda n, r, w: related_messages(n, r, edges).summed(w), (nodes, relations, weight))
     assert torch.autograd.gradcheck(lambda n, b, w: related_blocks(n, b, edges).summed(w), (nodes, blocks, weight))
-
-
-def test_a_target_that_only_differs_from_another_inherits_the_others_sum():
-    edges = whole(ROWS)
-    nodes, relations, weight = drawn(N, 4), drawn(2 * R, 4, seed=1), drawn(edges.source.numel(), seed=3)
-    alone = related_messages(nodes, relations, edges).summed(weight).view(N, 2, 4)
-    heir = replace(edges, heirs=Heirs(torch.tensor([2]), torch.tensor([1])))
-    found = related_messages(nodes, relations, heir).summed(weight).view(N, 2, 4)
-    expected = alone.clone()
-    expected[2] += alone[1]
-    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("encoder", ["rgcn", "compgcn"])

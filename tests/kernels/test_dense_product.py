@@ -6,6 +6,7 @@ import torch
 from powerlink.kernels import dense_product as kernel
 from powerlink.kernels.dense_product import Linear, dense_product
 
+RULE = kernel.onednn_is_faster  # itself, whatever a test puts in its place
 HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -80,6 +81,37 @@ def test_other_precisions_and_empty_matrices_go_the_usual_way(dtype):
         assert not kernel._worth_it(one.to(dtype), other.to(dtype))
     assert dense_product(one.float()[:0], other.float()).shape == (0, 4)
     assert torch.equal(dense_product(one.float()[:, :0], other.float()[:0]), torch.zeros(3, 4))
+
+
+def test_the_library_that_was_chosen_is_the_one_that_multiplies(library, monkeypatch):
+    asked = []
+    monkeypatch.setattr(kernel, "onednn_product", lambda rows, matrix: asked.append(rows.shape) or rows @ matrix)
+    one, other = drawn(4, 3).requires_grad_(), drawn(3, 5, seed=1).requires_grad_()
+    dense_product(one, other).sum().backward()
+    Linear(3, 5)(one)
+    assert len(asked) == (4 if library == "onednn" else 0)  # there, back to either factor, and the layer
+    monkeypatch.setattr(kernel, "LEAST_WORK", 61)
+    dense_product(one, other)  # 60 multiplications are not worth a call
+    assert len(asked) == (4 if library == "onednn" else 0)
+
+
+@pytest.mark.parametrize(
+    ("processor", "capability", "faster"),
+    [
+        ("vendor_id\t: AuthenticAMD", "AVX512", True),
+        ("vendor_id\t: AuthenticAMD", "AVX2", False),
+        ("vendor_id\t: GenuineIntel", "AVX512", False),
+        ("", "DEFAULT", False),
+    ],
+)
+def test_onednn_is_asked_where_mkl_leaves_wide_instructions_unused(processor, capability, faster, monkeypatch):
+    if not (HAS_ONEDNN and torch.backends.mkl.is_available()):
+        pytest.skip("this torch has not both libraries")
+    monkeypatch.setattr(kernel, "_processor", lambda: processor)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    assert RULE.__wrapped__() == faster
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert not RULE.__wrapped__()
 
 
 def test_a_product_asked_for_in_half_precision_stays_one(library):

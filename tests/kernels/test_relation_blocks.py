@@ -5,7 +5,6 @@ from hypothesis import given
 
 from builders import fact_lists, messages_of
 from powerlink.graphs.edges import EdgeSlice
-from powerlink.kernels.message_sum import read_rows
 from powerlink.kernels.relation_blocks import block_products
 
 
@@ -22,7 +21,7 @@ def naive(nodes, blocks, edges: EdgeSlice):
 
 
 def messages(nodes, blocks, edges: EdgeSlice):
-    return block_products(read_rows(nodes, edges.pair_sources), blocks, edges.pairs_per_relation)
+    return block_products(nodes, blocks, edges.pairs_per_relation, edges.pair_sources)
 
 
 @given(fact_lists(5, 3, 12))
@@ -36,3 +35,15 @@ def test_the_gradients_of_messages_are_right():
     edges = messages_of([(0, 0, 1), (1, 1, 2), (2, 0, 2), (0, 1, 1)], 4, 3).layer(0)
     nodes, blocks = drawn(4, 4).requires_grad_(), drawn(6, 2, 2, 1, seed=1).requires_grad_()
     assert torch.autograd.gradcheck(lambda n, b: messages(n, b, edges), (nodes, blocks))
+
+
+def test_rows_that_are_there_already_are_multiplied_alike():
+    edges = messages_of([(0, 0, 1), (1, 1, 2), (2, 0, 2), (0, 1, 1)], 4, 3).layer(0)
+    nodes, blocks = drawn(4, 4).requires_grad_(), drawn(6, 2, 2, 1, seed=1).requires_grad_()
+    rows = nodes[edges.pair_source]
+    given_back = drawn(len(rows), 2, seed=2)
+    found, expected = block_products(rows, blocks, edges.pairs_per_relation), messages(nodes, blocks, edges)
+    torch.testing.assert_close(found, expected)
+    slopes = (torch.autograd.grad((one * given_back).sum(), (nodes, blocks)) for one in (found, expected))
+    for one, other in zip(*slopes, strict=True):
+        torch.testing.assert_close(one, other)

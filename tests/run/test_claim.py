@@ -68,3 +68,32 @@ def test_what_cannot_be_held_is_left_to_those_who_write(tmp_path):
     for path, folder in ((pipe, False), (file, True), (tmp_path, False), (file / "below", False), (file / "in", True)):
         with claimed(path, folder=folder), claimed(path, folder=folder):
             pass
+
+
+def test_a_place_that_was_taken_away_between_opening_and_locking_is_made_again(tmp_path, monkeypatch):
+    path, real, opened = tmp_path / "out", claim._open, []
+
+    def unlucky(place, *, folder):
+        opened.append(real(place, folder=folder))
+        if len(opened) == 1:
+            path.rmdir()
+        return opened[-1]
+
+    monkeypatch.setattr(claim, "_open", unlucky)
+    with claimed(path, folder=True):
+        assert len(opened) == 2
+        assert path.is_dir()
+        with pytest.raises(OutputError), claimed(path, folder=True):
+            pytest.fail("both were let in")
+        assert path.is_dir(), "who was refused takes nothing away"
+    assert not path.exists()
+
+
+def test_who_was_refused_does_not_take_the_others_empty_folder_away(tmp_path, monkeypatch):
+    path = tmp_path / "out"
+    with claimed(path, folder=True):
+        with monkeypatch.context() as patch:
+            patch.setattr(type(path), "exists", lambda self: False)  # it looked before the other had made it
+            with pytest.raises(OutputError), claimed(path, folder=True):
+                pytest.fail("both were let in")
+        assert path.is_dir()

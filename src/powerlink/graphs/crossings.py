@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.incidence import Heirs, Incidence, Lookup
+from powerlink.graphs.incidence import Incidence, Lookup
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,7 +29,6 @@ class Crossings:
     num_sources: int
     num_targets: int
     num_relations: int
-    heirs: Heirs | None  # among the targets
 
     @classmethod
     def of(
@@ -41,7 +40,6 @@ class Crossings:
         num_sources: int,
         num_targets: int,
         num_relations: int,
-        heirs: Heirs | None,
     ) -> Crossings:
         """Choose a side for every relation of the edges, (E,) each."""
         by_source = relation * num_sources + source
@@ -66,7 +64,6 @@ class Crossings:
             num_sources=num_sources,
             num_targets=num_targets,
             num_relations=num_relations,
-            heirs=heirs,
         )
 
     @cached_property
@@ -87,35 +84,32 @@ class Crossings:
         rows = torch.cat([single, self.of_edge[summed]])
         nodes = torch.cat([self.node[single], self.source[summed]])
         edges = torch.cat([torch.full_like(single, self.source.numel()), summed])
-        return _entries(rows, nodes, edges, self.relation.numel(), self.num_sources, None)
+        return _entries(rows, nodes, edges, self.relation.numel(), self.num_sources)
 
     @cached_property
     def to_targets(self) -> Incidence:
         """Where each row goes once it is mapped: to its one target, or along its edges."""
-        return self._to(self.target, self.node, self.num_targets, self.heirs)
+        return self._to(self.target, self.node, self.num_targets)
 
     @cached_property
     def to_targets_by_direction(self) -> Incidence:
         """The same, with facts added up in row 2·target and inverses in row 2·target + 1."""
         inverse = self.relation >= self.num_relations
-        heirs = None if self.heirs is None else self.heirs.in_pairs()
-        return self._to(2 * self.target + inverse[self.of_edge], 2 * self.node + inverse, 2 * self.num_targets, heirs)
+        return self._to(2 * self.target + inverse[self.of_edge], 2 * self.node + inverse, 2 * self.num_targets)
 
-    def _to(self, place_of_edge: Tensor, place_of_sum: Tensor, places: int, heirs: Heirs | None) -> Incidence:
+    def _to(self, place_of_edge: Tensor, place_of_sum: Tensor, places: int) -> Incidence:
         single, summed = (~self.at_target).nonzero().squeeze(1), self.is_sum.nonzero().squeeze(1)
         rows = torch.cat([place_of_edge[single], place_of_sum[summed]])
         crossings = torch.cat([self.of_edge[single], summed])
         edges = torch.cat([single, torch.full_like(summed, self.source.numel())])
-        return _entries(rows, crossings, edges, places, self.relation.numel(), heirs)
+        return _entries(rows, crossings, edges, places, self.relation.numel())
 
     def weights(self, weight: Tensor) -> Tensor:
         """Put a 1 behind the edges' weights, for entries that are no edge: (E,) → (E + 1,)."""
         return torch.cat([weight, weight.new_ones(1)])
 
 
-def _entries(
-    rows: Tensor, columns: Tensor, edges: Tensor, num_rows: int, num_columns: int, heirs: Heirs | None
-) -> Incidence:
+def _entries(rows: Tensor, columns: Tensor, edges: Tensor, num_rows: int, num_columns: int) -> Incidence:
     """Return the entries' pattern, where `edges` says whose weight each has."""
-    incidence = Incidence.of(rows, columns, num_rows, num_columns, heirs=heirs)
+    incidence = Incidence.of(rows, columns, num_rows, num_columns)
     return replace(incidence, edge=edges[incidence.edge])

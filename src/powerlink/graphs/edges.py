@@ -40,7 +40,9 @@ class EdgeSlice:
     num_targets: int  # nodes it computes: the first of those
     num_relations: int
     heirs: Heirs | None = None
-    reweighed: bool = True  # the same messages are weighted again and again, so they are made once, before
+    reweighed: bool = (
+        True  # the same messages are weighted again and again, so they are made once, before their weights
+    )
 
     @cached_property
     def _pairs(self) -> tuple[Tensor, Tensor]:
@@ -137,7 +139,6 @@ class EdgeSlice:
             num_sources=self.num_sources,
             num_targets=self.num_targets,
             num_relations=self.num_relations,
-            heirs=self.heirs,
         )
 
     def weights(self, edge_weight: Tensor | None) -> Tensor:

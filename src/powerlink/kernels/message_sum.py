@@ -101,7 +101,7 @@ def related_messages(nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Summ
 
 def weights_come_first(nodes: Tensor, edges: EdgeSlice) -> bool:
     """Say whether to add up before relations map, where that maps fewer rows; a GPU has kernels of its own."""
-    return nodes.device.type == "cpu" and not edges.reweighed
+    return nodes.device.type == "cpu" and not edges.reweighed and edges.heirs is None
 
 
 def read_rows(table: Tensor, lookup: Lookup) -> Tensor:

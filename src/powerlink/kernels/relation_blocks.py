@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.edges import EdgeSlice, Tiles
+from powerlink.graphs.incidence import Lookup
 from powerlink.kernels.fused import can_fuse
-from powerlink.kernels.message_sum import MappedSums, Messages, Summable, read_rows, weights_come_first
+from powerlink.kernels.message_sum import MappedSums, Messages, Summable, sum_readers, weights_come_first
 
 
 def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Summable:
@@ -27,43 +28,53 @@ def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Summable:
         crossings = edges.crossings
         multiply = partial(block_products, blocks=blocks, rows_of=crossings.per_relation)
         return MappedSums(nodes, crossings, multiply, crossings.to_targets)
-    sources = read_rows(nodes, edges.pair_sources)
-    return Messages(block_products(sources, blocks, edges.pairs_per_relation), None, edges.pairs_to_targets)
+    messages = block_products(nodes, blocks, edges.pairs_per_relation, edges.pair_sources)
+    return Messages(messages, None, edges.pairs_to_targets)
 
 
-def block_products(rows: Tensor, blocks: Tensor, rows_of: tuple[Tensor, tuple[int, ...]]) -> Tensor:
+def block_products(
+    table: Tensor, blocks: Tensor, rows_of: tuple[Tensor, tuple[int, ...]], lookup: Lookup | None = None
+) -> Tensor:
     """Multiply rows (n, B·i), sorted by relation, by their relations' matrices: (n, B·o).
 
-    rows_of has the relations that occur and how many rows each has. No matrix is ever copied per row.
+    rows_of has the relations that occur and how many rows each has. With a lookup, the rows are those it reads of the
+    table, a relation's at a time: no table of all of them exists. No matrix is ever copied per row.
     """
-    products: Tensor = _BlockProducts.apply(rows, blocks, rows_of)  # type: ignore[no-untyped-call]
+    products: Tensor = _BlockProducts.apply(table, blocks, rows_of, lookup)  # type: ignore[no-untyped-call]
     return products
 
 
 class _BlockProducts(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, blocks: Tensor, rows_of: tuple[Tensor, tuple[int, ...]]) -> Tensor:
-        ctx.save_for_backward(rows, blocks)
-        ctx.rows_of = rows_of
-        products = rows.new_empty(rows.size(0), blocks.size(1) * blocks.size(3))
+    def forward(
+        ctx: Any, table: Tensor, blocks: Tensor, rows_of: tuple[Tensor, tuple[int, ...]], lookup: Lookup | None
+    ) -> Tensor:
+        ctx.save_for_backward(table, blocks)
+        ctx.rows_of, ctx.lookup = rows_of, lookup
+        count = table.size(0) if lookup is None else lookup.index.numel()
+        products = table.new_empty(count, blocks.size(1) * blocks.size(3))
         for relation, some in _by_relation(rows_of):
-            product = torch.bmm(_by_block(rows[some], blocks), blocks[relation])  # (B, p, i) @ (B, i, o)
+            product = torch.bmm(
+                _by_block(_read(table, some, lookup), blocks), blocks[relation]
+            )  # (B, p, i) @ (B, i, o)
             _by_block(products[some], blocks).copy_(product)
         return products
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        (rows, blocks), grad = ctx.saved_tensors, grads[0].contiguous()
-        for_rows, for_blocks, _ = ctx.needs_input_grad
-        to_rows = torch.empty_like(rows) if for_rows else None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        (table, blocks), lookup, grad = ctx.saved_tensors, ctx.lookup, grads[0].contiguous()
+        for_table, for_blocks, *_ = ctx.needs_input_grad
+        to_rows = table.new_empty(grad.size(0), table.size(1)) if for_table else None
         to_blocks = torch.zeros_like(blocks) if for_blocks else None
         for relation, some in _by_relation(ctx.rows_of):
             slopes = _by_block(grad[some], blocks)
             if to_rows is not None:
                 _by_block(to_rows[some], blocks).copy_(torch.bmm(slopes, blocks[relation].transpose(1, 2)))
             if to_blocks is not None:
-                torch.bmm(_by_block(rows[some], blocks).transpose(1, 2), slopes, out=to_blocks[relation])
-        return to_rows, to_blocks, None
+                rows = _by_block(_read(table, some, lookup), blocks)
+                torch.bmm(rows.transpose(1, 2), slopes, out=to_blocks[relation])
+        to_table = to_rows if to_rows is None or lookup is None else sum_readers(to_rows, lookup)
+        return to_table, to_blocks, None, None
 
 
 def _by_relation(rows_of: tuple[Tensor, tuple[int, ...]]) -> Iterator[tuple[int, slice]]:
@@ -73,6 +84,10 @@ def _by_relation(rows_of: tuple[Tensor, tuple[int, ...]]) -> Iterator[tuple[int,
     for relation, size in zip(present.tolist(), sizes, strict=True):
         yield relation, slice(begin, begin + size)
         begin += size
+
+
+def _read(table: Tensor, some: slice, lookup: Lookup | None) -> Tensor:
+    return table[some] if lookup is None else table.index_select(0, lookup.index[some])
 
 
 def _by_block(rows: Tensor, blocks: Tensor) -> Tensor:

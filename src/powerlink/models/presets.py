@@ -126,7 +126,7 @@ OURS: dict[str, tuple[Changes, Changes]] = {
         {"epochs": 80, "lr": 0.008},
     ),
     f"{WN}/compgcn-distmult": ({}, {"epochs": 120}),
-    f"{WN}/compgcn-conve": ({"input_dropout": 0.0}, {}),
+    f"{WN}/compgcn-conve": ({"input_dropout": 0.0, "interleave": False}, {}),
 }
 
 

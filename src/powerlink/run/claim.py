@@ -15,25 +15,50 @@ except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
 
+TRIES = 10  # a holder may take its empty folder away while we open it, but not for ever
+
+
 @contextmanager
 def claimed(path: Path, *, folder: bool = False) -> Iterator[None]:
     """Hold a file or folder for this run; the system lets go of it when the process ends, however it ends.
 
-    It is made if it is not there; a folder that stays empty is taken away again. What cannot be made or locked (missing
-    rights, some network drives) is not held: whoever writes there says so.
+    It is made if it is not there, and so are the folders above it; a new folder that stays empty is taken away again.
+    What cannot be made or locked (missing rights, some network drives, Windows) is not held: whoever writes there says
+    what is wrong.
     """
     new = not path.exists()
-    held = _open(path, folder=folder)
+    held = _hold(path, folder=folder)
     try:
-        if held is not None:
-            _lock(held, path)
         yield
     finally:
         if held is not None:
+            if folder and new:
+                with suppress(OSError):
+                    path.rmdir()  # refused if there is anything in it
+            os.close(held)  # last: nobody else is let in while it may be taken away
+
+
+def _hold(path: Path, *, folder: bool) -> int | None:
+    """Open and lock it, or return None where that cannot be done."""
+    for _ in range(TRIES):
+        if (held := _open(path, folder=folder)) is None:
+            return None
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(held), os.stat(path)):
+                return held
+        except BlockingIOError:
             os.close(held)
-        if folder and new:
-            with suppress(OSError):
-                path.rmdir()  # refused if there is anything in it
+            raise OutputError(
+                f"another run is writing {path}: wait until it is done, or choose another --out"
+            ) from None
+        except FileNotFoundError:
+            pass  # its last holder took it away just now: make it again
+        except OSError:
+            os.close(held)
+            return None
+        os.close(held)
+    return None
 
 
 def _open(path: Path, *, folder: bool) -> int | None:
@@ -41,14 +66,6 @@ def _open(path: Path, *, folder: bool) -> int | None:
         return None  # to open a pipe is to wait for its other end
     with suppress(OSError):
         (path if folder else path.parent).mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDONLY if folder else os.O_RDONLY | os.O_CREAT, 0o666)
+        # network drives lock only files that are open for writing
+        return os.open(path, os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT, 0o666)
     return None
-
-
-def _lock(held: int, path: Path) -> None:
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise OutputError(f"another run is writing {path}: wait until it is done, or choose another --out") from None
-    except OSError:
-        pass

@@ -28,6 +28,7 @@ from powerlink.models.shards import load_weights, matches
 from powerlink.models.subject import Subject
 from powerlink.models.training import EpochReport, Trainer, TrainingSettings
 from powerlink.report.learning_curve import LOG, write_learning_curve
+from powerlink.run.claim import claimed
 
 
 class FolderTraining:
@@ -190,9 +191,10 @@ def train(
     half: bool = False,
 ) -> Subject:
     """Train a model into a folder, or finish what is there, and return it ready to be asked."""
-    job = FolderTraining(Path(out), graph, model or ModelSettings(), training or TrainingSettings(), device, half=half)
-    for _ in job.run():
-        pass
+    settings = model or ModelSettings(), training or TrainingSettings()
+    with claimed(Path(out), folder=True):
+        for _ in FolderTraining(Path(out), graph, *settings, device, half=half).run():
+            pass
     return load_model(out, device)
 
 
