@@ -48,8 +48,10 @@ def test_messages_are_made_once_per_relation_and_source_and_reach_the_right_targ
     edges = messages_of(rows, 6, 3).layer(0)
     pairs = list(zip(edges.pair_relation.tolist(), edges.pair_source.tolist(), strict=True))
     assert pairs == sorted(set(zip(edges.relation.tolist(), edges.source.tolist(), strict=True)))
-    present, sizes = edges.pairs_per_relation
-    assert dict(zip(present.tolist(), sizes, strict=True)) == Counter(relation for relation, _ in pairs)
+    assert {relation: some.stop - some.start for relation, some in edges.pairs_by_relation} == Counter(
+        relation for relation, _ in pairs
+    )
+    assert all({r for r, _ in pairs[some]} == {relation} for relation, some in edges.pairs_by_relation)
     arranged = {
         "nodes": (edges.nodes_to_targets, edges.source, edges.target),
         "pairs": (edges.pairs_to_targets, None, edges.target),

@@ -154,7 +154,7 @@ def test_tiles_carry_the_same_messages_and_slopes_as_relation_by_relation():
     nodes = drawn(12, 6, dtype=torch.float32).requires_grad_()
     blocks = drawn(6, 2, 3, 4, seed=1, dtype=torch.float32).requires_grad_()
     tiled = TiledMessages.apply(nodes, blocks, edges.tiles)
-    plain = block_products(nodes, blocks, edges.pairs_per_relation, edges.pair_sources)
+    plain = block_products(nodes, blocks, edges.pairs_by_relation, edges.pair_sources)
     assert tiled.size(0) % TILE == 0
     torch.testing.assert_close(tiled[edges.tiles.place], plain)
     given_back = drawn(*plain.shape, seed=2, dtype=torch.float32)
@@ -193,7 +193,7 @@ def test_sums_of_tiles_and_their_slopes_err_by_less_than_a_thousandth_in_float32
             return FusedSum.apply(
                 TiledMessages.apply(nodes, matrices, edges.tiles), None, edges.norm, edges.tiles_to_targets
             )
-        messages = block_products(nodes, matrices, edges.pairs_per_relation, edges.pair_sources)
+        messages = block_products(nodes, matrices, edges.pairs_by_relation, edges.pair_sources)
         return message_sum_reference(messages, edges.norm.double(), edges.pairs_to_targets)
 
     inputs = [tensor.requires_grad_() for tensor in (nodes, matrices)]

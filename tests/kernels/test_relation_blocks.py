@@ -21,7 +21,7 @@ def naive(nodes, blocks, edges: EdgeSlice):
 
 
 def messages(nodes, blocks, edges: EdgeSlice):
-    return block_products(nodes, blocks, edges.pairs_per_relation, edges.pair_sources)
+    return block_products(nodes, blocks, edges.pairs_by_relation, edges.pair_sources)
 
 
 @given(fact_lists(5, 3, 12))
@@ -42,7 +42,7 @@ def test_rows_that_are_there_already_are_multiplied_alike():
     nodes, blocks = drawn(4, 4).requires_grad_(), drawn(6, 2, 2, 1, seed=1).requires_grad_()
     rows = nodes[edges.pair_source]
     given_back = drawn(len(rows), 2, seed=2)
-    found, expected = block_products(rows, blocks, edges.pairs_per_relation), messages(nodes, blocks, edges)
+    found, expected = block_products(rows, blocks, edges.pairs_by_relation), messages(nodes, blocks, edges)
     torch.testing.assert_close(found, expected)
     slopes = (torch.autograd.grad((one * given_back).sum(), (nodes, blocks)) for one in (found, expected))
     for one, other in zip(*slopes, strict=True):

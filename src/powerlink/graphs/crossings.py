@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.incidence import Incidence, Lookup
+from powerlink.graphs.incidence import Incidence, Lookup, Stretches
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,10 +72,9 @@ class Crossings:
         return Lookup(self.relation, 2 * self.num_relations)
 
     @cached_property
-    def per_relation(self) -> tuple[Tensor, tuple[int, ...]]:
-        """The relations that occur, and how many rows each has."""
-        present, counts = self.relation.unique_consecutive(return_counts=True)
-        return present, tuple(counts.tolist())
+    def by_relation(self) -> Stretches:
+        """The rows of each relation."""
+        return Stretches.of(self.relation)
 
     @cached_property
     def from_nodes(self) -> Incidence:

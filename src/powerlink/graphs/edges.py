@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.crossings import Crossings
-from powerlink.graphs.incidence import Heirs, Incidence, Lookup, row_pointer
+from powerlink.graphs.incidence import Heirs, Incidence, Lookup, Stretches, row_pointer
 
 TILE = 64  # pairs of one relation that a GPU multiplies by its matrix at once
 
@@ -75,10 +75,9 @@ class EdgeSlice:
         return Lookup(self.relation, 2 * self.num_relations)
 
     @cached_property
-    def pairs_per_relation(self) -> tuple[Tensor, tuple[int, ...]]:
-        """The relations that occur, and how many pairs each has."""
-        present, counts = self.pair_relation.unique_consecutive(return_counts=True)
-        return present, tuple(counts.tolist())
+    def pairs_by_relation(self) -> Stretches:
+        """The pairs of each relation."""
+        return Stretches.of(self.pair_relation)
 
     @cached_property
     def tiles(self) -> Tiles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -158,6 +159,27 @@ class Lookup:
         """The readings, sorted by the row they read."""
         places = torch.arange(self.index.numel(), device=self.index.device)
         return Incidence.of(self.index, places, self.size, places.numel())
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches:
+    """Where each value of a sorted index lies, to be walked without asking the device again."""
+
+    values: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, ascending: Tensor) -> Stretches:
+        """Find the values that occur, and how often each does."""
+        values, counts = ascending.unique_consecutive(return_counts=True)
+        return cls(tuple(values.tolist()), tuple(counts.tolist()))
+
+    def __iter__(self) -> Iterator[tuple[int, slice]]:
+        """Walk the values, each with its places."""
+        begin = 0
+        for value, size in zip(self.values, self.sizes, strict=True):
+            yield value, slice(begin, begin + size)
+            begin += size
 
 
 def row_pointer(sorted_index: Tensor, size: int) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.edges import EdgeSlice, Tiles
-from powerlink.graphs.incidence import Lookup
+from powerlink.graphs.incidence import Lookup, Stretches
 from powerlink.kernels.fused import can_fuse
 from powerlink.kernels.message_sum import MappedSums, Messages, Summable, sum_readers, weights_come_first
 
@@ -26,34 +25,30 @@ def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Summable:
         return Messages(messages, None, edges.tiles_to_targets)
     if weights_come_first(nodes, edges):
         crossings = edges.crossings
-        multiply = partial(block_products, blocks=blocks, rows_of=crossings.per_relation)
+        multiply = partial(block_products, blocks=blocks, by_relation=crossings.by_relation)
         return MappedSums(nodes, crossings, multiply, crossings.to_targets)
-    messages = block_products(nodes, blocks, edges.pairs_per_relation, edges.pair_sources)
+    messages = block_products(nodes, blocks, edges.pairs_by_relation, edges.pair_sources)
     return Messages(messages, None, edges.pairs_to_targets)
 
 
-def block_products(
-    table: Tensor, blocks: Tensor, rows_of: tuple[Tensor, tuple[int, ...]], lookup: Lookup | None = None
-) -> Tensor:
+def block_products(table: Tensor, blocks: Tensor, by_relation: Stretches, lookup: Lookup | None = None) -> Tensor:
     """Multiply rows (n, B·i), sorted by relation, by their relations' matrices: (n, B·o).
 
-    rows_of has the relations that occur and how many rows each has. With a lookup, the rows are those it reads of the
-    table, a relation's at a time: no table of all of them exists. No matrix is ever copied per row.
+    With a lookup, the rows are those it reads of the table, a relation's at a time: no table of all of them exists. No
+    matrix is ever copied per row.
     """
-    products: Tensor = _BlockProducts.apply(table, blocks, rows_of, lookup)  # type: ignore[no-untyped-call]
+    products: Tensor = _BlockProducts.apply(table, blocks, by_relation, lookup)  # type: ignore[no-untyped-call]
     return products
 
 
 class _BlockProducts(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, table: Tensor, blocks: Tensor, rows_of: tuple[Tensor, tuple[int, ...]], lookup: Lookup | None
-    ) -> Tensor:
+    def forward(ctx: Any, table: Tensor, blocks: Tensor, by_relation: Stretches, lookup: Lookup | None) -> Tensor:
         ctx.save_for_backward(table, blocks)
-        ctx.rows_of, ctx.lookup = rows_of, lookup
+        ctx.by_relation, ctx.lookup = by_relation, lookup
         count = table.size(0) if lookup is None else lookup.index.numel()
         products = table.new_empty(count, blocks.size(1) * blocks.size(3))
-        for relation, some in _by_relation(rows_of):
+        for relation, some in by_relation:
             product = torch.bmm(
                 _by_block(_read(table, some, lookup), blocks), blocks[relation]
             )  # (B, p, i) @ (B, i, o)
@@ -66,7 +61,7 @@ class _BlockProducts(torch.autograd.Function):
         for_table, for_blocks, *_ = ctx.needs_input_grad
         to_rows = table.new_empty(grad.size(0), table.size(1)) if for_table else None
         to_blocks = torch.zeros_like(blocks) if for_blocks else None
-        for relation, some in _by_relation(ctx.rows_of):
+        for relation, some in ctx.by_relation:
             slopes = _by_block(grad[some], blocks)
             if to_rows is not None:
                 _by_block(to_rows[some], blocks).copy_(torch.bmm(slopes, blocks[relation].transpose(1, 2)))
@@ -75,15 +70,6 @@ class _BlockProducts(torch.autograd.Function):
                 torch.bmm(rows.transpose(1, 2), slopes, out=to_blocks[relation])
         to_table = to_rows if to_rows is None or lookup is None else sum_readers(to_rows, lookup)
         return to_table, to_blocks, None, None
-
-
-def _by_relation(rows_of: tuple[Tensor, tuple[int, ...]]) -> Iterator[tuple[int, slice]]:
-    """Walk the relations, each with the rows that it has."""
-    present, sizes = rows_of
-    begin = 0
-    for relation, size in zip(present.tolist(), sizes, strict=True):
-        yield relation, slice(begin, begin + size)
-        begin += size
 
 
 def _read(table: Tensor, some: slice, lookup: Lookup | None) -> Tensor:
