@@ -118,6 +118,24 @@ def test_commands_and_code_of_a_page_run_in_their_order(page, atlas, tmp_path, m
     assert ran, f"{page} has nothing to run: take it off the list"
 
 
+def test_the_tutorial_shows_what_its_commands_print(tmp_path):
+    """But for the digits, which another processor may change."""
+
+    def shape(line: str) -> str:
+        return re.sub(r"\s+", " ", re.sub(r"[−+±-]?\d[\d.,]*", "#", line)).strip()
+
+    printed: list[str] = []
+    shown = 0
+    for block in blocks(DOCS / "tutorial.md"):
+        if block.language == "bash":
+            printed = [shape(line) for line in shell(block.text, tmp_path).splitlines()]
+        elif block.language == "text":
+            lines = [shape(line) for line in block.text.splitlines()]
+            assert [line for line in lines if line not in printed] == [], printed
+            shown += len(lines)
+    assert shown > 20
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_page_with_commands_or_code_is_run(page):
     languages = {block.language for block in blocks(page)}
