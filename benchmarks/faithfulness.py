@@ -42,7 +42,7 @@ from powerlink.models.subject import undisturbed
 from powerlink.paths.propose import propose
 from powerlink.paths.search import PathBatch
 from powerlink.run.explain_many import explain_many
-from powerlink.verify.selection import choose_by_proof
+from powerlink.verify.selection import choose_by_largest_drop
 from powerlink.verify.verdict import standing_of
 
 RESULTS = Path(__file__).parent / "results" / "faithfulness.json"
@@ -134,7 +134,7 @@ def exhaustive_drops(subject: Subject, queries: torch.Tensor, sample: int, most:
             paths = all_paths(graph, DEFAULT.max_length)
             if not 0 < paths.count <= most or len(kept) == sample:
                 continue
-            drops.append(choose_by_proof(subject.model, graph, paths, DEFAULT.paths).drop.item())
+            drops.append(choose_by_largest_drop(subject.model, graph, paths, DEFAULT.paths).drop.item())
             kept.append(place)
     return np.array(drops), np.array(kept, dtype=int)
 

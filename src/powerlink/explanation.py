@@ -21,6 +21,7 @@ class Status(StrEnum):
 
     EXPLAINED = "explained"
     EXPLAINED_WITHOUT_PATH_TERM = "explained_without_path_term"
+    FAINT = "faint"
     NO_EFFECT = "no_effect"
     NO_PATH = "no_path"
     HEAD_IS_TAIL = "head_is_tail"
@@ -36,6 +37,9 @@ _MEANINGS = {
     Status.EXPLAINED: "paths were found and proven on the model",
     Status.EXPLAINED_WITHOUT_PATH_TERM: (
         "paths were found and proven, but no walk was short enough for the path term: the mask was learned without it"
+    ),
+    Status.FAINT: (
+        "paths were found, but the model's score hardly moves without all of them: the prediction does not stand on them"
     ),
     Status.NO_EFFECT: "paths connect head and tail, but removing any of them does not lower the model's score",
     Status.NO_PATH: "no path of the allowed lengths connects head and tail",
@@ -64,6 +68,7 @@ class Fact:
     tail: str
     inverse: bool = False  # the path walks this fact from its tail to its head
     visible: bool = True  # some layer of the model passes a message over it towards head or tail
+    effect: float | None = None  # fall of the logit when this fact alone is removed
 
     @property
     def source(self) -> str:
@@ -94,6 +99,8 @@ class ExplainedPath:
     score_without: float  # the model's logit when only this path's facts are removed
     rank_without: float | None
     proposed_by: str = ""  # the explainer whose search brought it in
+    together: float | None = None  # what its facts carry together, in logits: see docs/method.md
+    witnesses: int = 1  # candidates that differ from it in decorative hops alone, itself included
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,7 @@ class Explanation:
     without_all: Outcome | None = None  # all shown paths' facts removed together
     only_these: Outcome | None = None  # head and tail encoded from these paths' facts alone
     without_top: Mapping[int, Outcome] = field(default_factory=dict)  # m → first m paths removed together
+    deletion: tuple[float, ...] = ()  # the logit after removing the first 1, 2, … facts of the shown paths
     considered: int = 0  # candidate paths that were judged on the model
     paper: PaperMetrics | None = None
     size: GraphSize | None = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from powerlink.explainers.protocol import EdgeScores
 from powerlink.explanation import (
     ExplainedPath,
     Explanation,
@@ -26,16 +28,18 @@ from powerlink.paths.propose import Candidates
 from powerlink.verify.counterfactual import Standing
 from powerlink.verify.verdict import Verdict
 
+EFFECT = 0.01  # of the logit: less moves the odds by under one per cent
+
 
 @dataclass(frozen=True, eq=False)
 class Findings:
     """All that the stages found about a batch of queries that could be searched."""
 
     graph: ComputationGraph
-    scores: Tensor  # (E,)
-    path_term: Tensor | None  # (Q,) bool
+    scores: EdgeScores
     candidates: Candidates
     chosen: Tensor  # (Q, count) position among the candidates, −1 where there are fewer
+    witnesses: Tensor  # (Q, count) for how many candidates each stands
     verdict: Verdict
     proposers: Sequence[str]
 
@@ -83,9 +87,12 @@ class _Table:
     only_these: list[Outcome]
     paper: list[list[float]]  # F+, F−, sparsity, sparsity of the kept, rank, ranks without the top paths
     chosen: list[list[int]]  # by query and place: position among the candidates, −1 where there are fewer
-    each: list[list[list[float]]]  # by query and place: score, cost, score and rank without
+    each: list[list[list[float]]]  # by query and place: score, cost, score and rank without, carried together
     proposer: list[list[int]]
+    witnesses: list[list[int]]
     hops: list[list[list[list[int]]]]  # by query, place and hop: source, relation, target, whether visible; −1: none
+    alone: list[list[list[float]]]  # by query, place and hop: the fall of the logit without this fact
+    deletion: list[list[float]]  # by query; NaN behind the last fact
 
 
 def _tabulate(findings: Findings, standing: Standing) -> _Table:
@@ -106,11 +113,11 @@ def _tabulate(findings: Findings, standing: Standing) -> _Table:
     score = torch.ones_like(cost)
     hops = edges.new_full((*edges.shape, 4), -1)
     if batch.num_edges:
-        score = torch.where(there, findings.scores[edge].double(), 1.0).prod(2)
+        score = torch.where(there, findings.scores.values[edge].double(), 1.0).prod(2)
         ends = (batch.entity[batch.source[edge]], batch.relation[edge], batch.entity[batch.target[edge]])
         hops = torch.where(there.unsqueeze(3), torch.stack([*ends, verdict.visible.long()], dim=3), -1)
-    each = (score, cost, verdict.without_each.score, verdict.without_each.rank)
-    term = findings.path_term
+    each = (score, cost, verdict.without_each.score, verdict.without_each.rank, verdict.together)
+    term = findings.scores.path_term
     return _Table(
         query=batch.queries.tolist(),
         size=size.tolist(),
@@ -124,7 +131,10 @@ def _tabulate(findings: Findings, standing: Standing) -> _Table:
         chosen=chosen.tolist(),
         each=torch.stack([number.double() for number in each], dim=2).tolist(),
         proposer=proposer.tolist(),
+        witnesses=findings.witnesses.tolist(),
         hops=hops.tolist(),
+        alone=verdict.alone.tolist(),
+        deletion=verdict.deletion.tolist(),
     )
 
 
@@ -136,7 +146,9 @@ def _narrate_one(
     graph: KnowledgeGraph, table: _Table, q: int, proposers: Sequence[str], made_by: MadeBy | None
 ) -> Explanation:
     places = [place for place, index in enumerate(table.chosen[q]) if index >= 0]
-    if places:
+    if places and table.standing[q].score - table.without_all[q].score < EFFECT:
+        status = Status.FAINT
+    elif places:
         status = Status.EXPLAINED if table.path_term[q] else Status.EXPLAINED_WITHOUT_PATH_TERM
     else:
         status = Status.NO_EFFECT if table.considered[q] else Status.NO_PATH
@@ -150,6 +162,7 @@ def _narrate_one(
         without_all=table.without_all[q] if places else None,
         only_these=table.only_these[q] if places else None,
         without_top={m: top[q] for m, top in table.without_top.items()} if places else {},
+        deletion=tuple(score for score in table.deletion[q] if not math.isnan(score)),
         considered=table.considered[q],
         paper=PaperMetrics(
             plus,
@@ -165,16 +178,26 @@ def _narrate_one(
 
 
 def _path(graph: KnowledgeGraph, table: _Table, q: int, place: int, proposers: Sequence[str]) -> ExplainedPath:
-    facts = [_fact(graph, *hop) for hop in table.hops[q][place] if hop[0] >= 0]
+    seen = zip(table.hops[q][place], table.alone[q][place], strict=True)
+    facts = [_fact(graph, *hop, effect) for hop, effect in seen if hop[0] >= 0]
     if table.query[q][1] >= graph.num_relations:
         # asked through the inverse, the search ran from the fact's tail; people read from its head
         facts = [replace(fact, inverse=not fact.inverse) for fact in reversed(facts)]
-    score, cost, score_without, rank_without = table.each[q][place]
-    return ExplainedPath(tuple(facts), score, cost, score_without, rank_without, proposers[table.proposer[q][place]])
+    score, cost, score_without, rank_without, together = table.each[q][place]
+    return ExplainedPath(
+        tuple(facts),
+        score,
+        cost,
+        score_without,
+        rank_without,
+        proposed_by=proposers[table.proposer[q][place]],
+        together=together,
+        witnesses=table.witnesses[q][place],
+    )
 
 
-def _fact(graph: KnowledgeGraph, source: int, relation: int, target: int, visible: int) -> Fact:
+def _fact(graph: KnowledgeGraph, source: int, relation: int, target: int, visible: int, effect: float) -> Fact:
     inverse = relation >= graph.num_relations
     head, tail = (target, source) if inverse else (source, target)
     named = graph.entities[head], graph.relations[relation % graph.num_relations], graph.entities[tail]
-    return Fact(*named, inverse, bool(visible))
+    return Fact(*named, inverse, bool(visible), effect)

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from powerlink.errors import SettingsError
 from powerlink.explainers.contract import score_faithfully
-from powerlink.explainers.floor import Gradient
-from powerlink.explainers.learned.power_link import PowerLink
-from powerlink.explainers.protocol import EdgeScores, Explainer, Fitted, setting
+from powerlink.explainers.floor import Gradient, LowDegree
+from powerlink.explainers.protocol import EdgeScores, Explainer, Fitted, LooksEverywhere, setting
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
@@ -22,13 +21,21 @@ from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject, undisturbed
 from powerlink.narrate import Findings, narrate, unexplained
 from powerlink.paths.propose import Candidates, Cost, has_path, pool, propose
+from powerlink.paths.search import PathBatch
 from powerlink.stage_clock import StageClock
+from powerlink.verify.carried import MOST_FACTS, measure_carried
 from powerlink.verify.counterfactual import Room, Standing
-from powerlink.verify.selection import choose_by_proof, choose_in_order
+from powerlink.verify.selection import choose_by_carried, choose_by_largest_drop, choose_in_order
 from powerlink.verify.verdict import judge, standing_of
 
-Select = Literal["proof", "mask"]
-AlsoConsider = Literal["gradient", "none"]
+Select = Literal["carried", "largest-drop", "mask"]
+AlsoConsider = Literal["floors", "gradient", "none"]
+SECOND_PROPOSERS: dict[AlsoConsider, tuple[Explainer, ...]] = {
+    "floors": (Gradient(), LowDegree()),
+    "gradient": (Gradient(),),
+    "none": (),
+}
+DEFAULT_EXPLAINER: Explainer = Gradient()
 TOPS = (1, 3, 5)  # the m of HΔR:m
 
 
@@ -43,14 +50,25 @@ class ExplainSettings:
     hub_limit: int = setting(200, "leave out nodes with more incoming edges than this; 0: no limit")
     core: int = setting(2, "leave out nodes with fewer distinct neighbours than this")
     candidates: int = setting(40, "how many paths each explainer proposes")
-    select: Select = setting("proof", "choose paths by their measured effect, or in the mask's own order (the paper)")
-    also_consider: AlsoConsider = setting("gradient", "a second proposer of candidates, where proof selects")
+    select: Select = setting(
+        "carried",
+        "choose paths by what their facts carry together, by the largest fall of the score when they are removed, or "
+        "in the mask's own order (the paper)",
+    )
+    also_consider: AlsoConsider = setting(
+        "floors", "who else proposes candidates, unless mask selects; floors: gradient and low-degree"
+    )
     cost: Cost | None = setting(None, "a path search minimises the sum of 1/score, −log score, or that + log in-degree")
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_length <= self.max_length:
             raise SettingsError(
                 f"path lengths must satisfy 1 ≤ min_length ≤ max_length, not {self.min_length} and {self.max_length}"
+            )
+        if self.max_length > MOST_FACTS:
+            raise SettingsError(
+                f"max_length must be at most {MOST_FACTS}, not {self.max_length}: "
+                "a path of k facts asks the model 2^k − 1 questions"
             )
         if self.paths < 1 or self.candidates < self.paths:
             raise SettingsError(
@@ -82,7 +100,7 @@ def explain_batch(
     `room` is how much of the proof is computed at a time; by default, what suits the device.
     """
     clock = clock or StageClock()
-    explainer, settings = explainer or PowerLink(), settings or ExplainSettings()
+    explainer, settings = explainer or DEFAULT_EXPLAINER, settings or ExplainSettings()
     if isinstance(explainer, Fitted):
         explainer.check_fit(subject)
     queries = queries.to(subject.messages.device)
@@ -102,13 +120,21 @@ def explain_batch(
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What stages 4 and 5 find, and which of it the model's own word chooses."""
+    """What stages 4 and 5 find, and which of it is shown."""
 
     scores: EdgeScores
     candidates: Candidates
     chosen: Tensor  # (Q, count) position among the candidates, −1 where there are fewer
-    shown: Tensor  # (Q, count, max_length) their edges, padded with −1
+    witnesses: Tensor  # (Q, count) for how many candidates each stands
     proposers: list[str]
+
+    @property
+    def shown(self) -> Tensor:
+        """The edges of the chosen paths, padded with −1: (Q, count, max_length)."""
+        edges, place = self.candidates.paths.edges, self.chosen.clamp(min=0)
+        if not edges.size(0):
+            return self.chosen.new_full((*self.chosen.shape, edges.size(1)), -1)
+        return torch.where((self.chosen >= 0).unsqueeze(2), edges[place], -1)
 
 
 def find_paths(
@@ -122,33 +148,42 @@ def find_paths(
 ) -> Found:
     """Score edges, search paths and choose among them; graph must be pruned and hold features."""
     clock, room = clock or StageClock(), room or Room.of(graph.device)
-    with clock("score edges"):
-        scores = score_faithfully(explainer, model, graph, seed)
     lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
     wish = {"count": settings.candidates, **lengths, "at_once": room.edges}
-    with clock("search paths"):
-        proposals = {explainer.name: propose(graph, scores.values, cost=settings.cost or explainer.cost, **wish)}
-    if settings.select == "proof" and settings.also_consider == "gradient":
-        # Proof will judge what it proposes, so it may look everywhere: pruning is for those who must learn a mask.
-        everything = graph.pruned_to(torch.ones_like(graph.kept))
-        with clock("gradient"):
-            slopes = Gradient().score_edges(model, everything, seed).values
-        with clock("search paths"):
-            proposals.setdefault(Gradient.name, propose(everything, slopes, cost=Gradient.cost, **wish))
-    candidates = pool(list(proposals.values()))
+    # The model will judge what they propose, so they may look everywhere: pruning is for those who must learn a mask.
+    everything = graph.pruned_to(torch.ones_like(graph.kept)) if settings.select != "mask" else graph
+    proposals = {}
 
+    def search(by: Explainer, within: ComputationGraph, scores: EdgeScores) -> None:
+        with clock("search paths"):
+            proposals[by.name] = propose(within, scores.values, cost=settings.cost or by.cost, **wish)
+
+    within = everything if isinstance(explainer, LooksEverywhere) else graph
+    with clock("score edges"):
+        scores = score_faithfully(explainer, model, within, seed)
+    search(explainer, within, scores)
+    for second in SECOND_PROPOSERS[settings.also_consider] if settings.select != "mask" else ():
+        if second.name not in proposals:
+            with clock("second proposers"):
+                theirs = second.score_edges(model, everything, seed)
+            search(second, everything, theirs)
+    candidates = pool(list(proposals.values()))
     with clock("choose paths"):
-        if settings.select == "proof":
-            chosen = choose_by_proof(model, graph, candidates.paths, settings.paths, room).index
-        else:
-            chosen = choose_in_order(graph, candidates.paths, settings.paths)
-    edges = candidates.paths.edges
-    shown = (
-        torch.where((chosen >= 0).unsqueeze(2), edges[chosen.clamp(min=0)], -1)
-        if edges.numel()
-        else (chosen.new_full((*chosen.shape, settings.max_length), -1))
-    )
-    return Found(scores, candidates, chosen, shown, list(proposals))
+        chosen, witnesses = _choose(model, graph, candidates.paths, settings, room)
+    return Found(scores, candidates, chosen, witnesses, list(proposals))
+
+
+def _choose(
+    model: LinkModel, graph: ComputationGraph, paths: PathBatch, settings: ExplainSettings, room: Room
+) -> tuple[Tensor, Tensor]:
+    """Choose the paths to show: (Q, count), and for how many candidates each stands, (Q, count)."""
+    if settings.select == "carried":
+        return choose_by_carried(graph, paths, measure_carried(model, graph, paths, room), settings.paths)
+    if settings.select == "largest-drop":
+        chosen = choose_by_largest_drop(model, graph, paths, settings.paths, room).index
+    else:
+        chosen = choose_in_order(graph, paths, settings.paths)
+    return chosen, (chosen >= 0).long()
 
 
 def _investigate(
@@ -167,7 +202,7 @@ def _investigate(
     scores = found.scores
     with clock("judge"):
         verdict = judge(subject, graph, scores.values, found.shown, TOPS, room)
-    return Findings(graph, scores.values, scores.path_term, found.candidates, found.chosen, verdict, found.proposers)
+    return Findings(graph, scores, found.candidates, found.chosen, found.witnesses, verdict, found.proposers)
 
 
 def computation_graph(subject: Subject, queries: Tensor, settings: ExplainSettings) -> ComputationGraph:

@@ -100,7 +100,7 @@ def test_an_unknown_relation_is_answered_with_the_closest_names(refused, model):
     ("flags", "expected"),
     [
         ((*ONE, "--explainer", "power-lnk"), "there is no explainer named 'power-lnk'; did you mean 'power-link'"),
-        ((*ONE, "--select", "luck"), "'proof', 'mask'"),
+        ((*ONE, "--select", "luck"), "'carried', 'largest-drop', 'mask'"),
         ((*ONE, "--device", "tpu"), "'auto', 'cpu', 'cuda'"),
         ((*ONE, "--nonsense"), "--nonsense"),
         ((*ONE, "--paths", "many"), "--paths"),

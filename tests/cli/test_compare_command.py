@@ -88,12 +88,12 @@ def test_two_models_are_compared_in_tables_and_files(powerlink, model, second, t
     assert found["settings"]["explainers"] == "gradient, random, shortest"
     assert [entry["model"] for entry in found["models"]] == ["compgcn-distmult", "rgcn-distmult"]
     for entry in found["models"]:
-        assert list(entry["tables"]) == ["mask", "proof"]
+        assert list(entry["tables"]) == ["mask", "carried"]
         for table in entry["tables"].values():
             assert [row["explainer"] for row in table] == ["gradient", "random", "shortest"]
             assert all(row["queries"] == 8 == sum(row["statuses"].values()) for row in table)
             assert [bool(row["differences"]) for row in table] == [False, True, True]
-        assert len(entry["overlaps"]["proof"]) == 3
+        assert len(entry["overlaps"]["carried"]) == 3
         assert set(entry["paces"]) == {"gradient", "random", "shortest"}
 
     page = (out / "compare.html").read_text("utf-8")
@@ -101,7 +101,7 @@ def test_two_models_are_compared_in_tables_and_files(powerlink, model, second, t
     assert page.count("<svg") == 2 * 9
     assert "Carl0" in page, "examples have names"
     text = (out / "compare.md").read_text("utf-8")
-    assert text.count("### Paths chosen by proof among") == 2
+    assert text.count("### Paths chosen by what their facts carry together, among") == 2
     assert len(re.findall(r"^\| gradient \| \d\.\d{3} \(", text, re.MULTILINE)) == 2 * 3
 
 

@@ -27,7 +27,7 @@ WITHOUT_FIT = [name for name, recipe in EXPLAINERS.items() if not recipe.fitting
 
 
 @needs_cuda
-@pytest.mark.parametrize("select", ["proof", "mask"])
+@pytest.mark.parametrize("select", ["carried", "largest-drop", "mask"])
 @pytest.mark.parametrize(
     ("encoder", "decoder", "name"),
     [(*model, "power-link") for model in MODELS]

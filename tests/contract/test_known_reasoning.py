@@ -35,7 +35,7 @@ from powerlink.verify.ground_truth import edge_auc, explaining_edges
 
 SEEDS = (100, 101, 102)  # no setting was chosen on these
 BY_MASK = ExplainSettings(select="mask", hops=1, max_length=3)  # one hop holds every path of three
-BY_PROOF = ExplainSettings(select="proof", hops=1, max_length=3)
+BY_CARRIED = ExplainSettings(select="carried", hops=1, max_length=3)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def test_the_thorough_mask_finds_the_truth_in_its_own_order(cases: list[Case]) -
 
 
 def test_proof_finds_the_truth_at_the_default_settings(cases: list[Case]) -> None:
-    assert hit_rate(cases, PowerLink(), BY_PROOF, every=2) >= 0.95
+    assert hit_rate(cases, PowerLink(), BY_CARRIED, every=2) >= 0.95
 
 
 def test_gnn_explainer_finds_the_truth_in_its_own_order(cases: list[Case]) -> None:
@@ -142,7 +142,7 @@ def test_gnn_explainer_finds_the_truth_in_its_own_order(cases: list[Case]) -> No
 
 def test_page_link_proposes_the_truth_far_more_often_than_chance(cases: list[Case]) -> None:
     """Its own order follows the short paths its first steps chose; what it proposes, judged by proof, does not."""
-    alone = replace(BY_PROOF, also_consider="none")
+    alone = replace(BY_CARRIED, also_consider="none")
     assert hit_rate(cases, PaGELink(), alone, every=4) > hit_rate(cases, Random(), alone, every=4) + 0.2
 
 
@@ -193,7 +193,7 @@ def test_proof_shows_what_the_prediction_stands_on(cases: list[Case]) -> None:
     """Without the first path shown nothing is left of the score, even where that path is only partly the reason."""
     left = []
     for case in cases:
-        told = explain_batch(case.subject, case.queries[::4], settings=BY_PROOF)
+        told = explain_batch(case.subject, case.queries[::4], settings=BY_CARRIED)
         scores = [(one.score, one.without_all) for one in told]
         left += [score is not None and without is not None and without.score < 0 < score for score, without in scores]
     assert sum(left) / len(left) >= 0.95

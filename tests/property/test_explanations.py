@@ -30,8 +30,8 @@ SETTINGS = st.builds(
     max_length=st.integers(1, 4),
     hub_limit=st.sampled_from([0, 4, 200]),
     core=st.integers(0, 2),
-    select=st.sampled_from(["proof", "mask"]),
-    also_consider=st.sampled_from(["gradient", "none"]),
+    select=st.sampled_from(["carried", "largest-drop", "mask"]),
+    also_consider=st.sampled_from(["floors", "gradient", "none"]),
     cost=st.sampled_from(["inverse", "log"]),
 )
 EXPLAINERS = st.sampled_from([Random(), Gradient(), PowerLink(steps=2, hidden=4)])
@@ -104,4 +104,4 @@ def test_an_explanation_says_what_deleting_its_facts_does(rows, queries, name, h
         elif hops <= 2 * name[1] + 1:  # within the computation graph: as many hops from either side, and one between
             assert told.status != Status.NO_PATH
         if told.status == Status.NO_EFFECT:
-            assert how.select == "proof"
+            assert how.select == "carried"

@@ -19,9 +19,9 @@ from powerlink.verify.comparison import ModelComparison, Pace, compare_figures, 
 def compared(explanation: Explanation, names: tuple[str, ...] = ("one", "two"), **more) -> ModelComparison:
     better = replace(explanation, without_all=replace(explanation.without_all, score=-9.0))
     found = {names[0]: [explanation] * 3, names[1]: [better] * 3}
-    pace = Pace(0.1, {"mask": 0.2, "proof": 0.3}, 0.1, {"mask": 0.2, "proof": 0.3}, [(100.0, 0.1), (900.0, 0.4)])
-    tables = {select: compare_figures(found) for select in ("mask", "proof")}
-    overlaps = {select: compare_paths(found) for select in ("mask", "proof")}
+    pace = Pace(0.1, {"mask": 0.2, "carried": 0.3}, 0.1, {"mask": 0.2, "carried": 0.3}, [(100.0, 0.1), (900.0, 0.4)])
+    tables = {select: compare_figures(found) for select in ("mask", "carried")}
+    overlaps = {select: compare_paths(found) for select in ("mask", "carried")}
     examples = ({name: explanations[0] for name, explanations in found.items()},)
     described = ("label", "compgcn-distmult", "hash", "graph", 3, {"not believed": 1_234}, tables, overlaps)
     return ModelComparison(*described, dict.fromkeys(names, pace), examples=examples, **more)
@@ -113,8 +113,8 @@ def test_the_page_says_what_the_figures_mean_and_whose_order_stands_side_by_side
     head, *rest = render_page([comparison], {}).split("<main>")
     assert "a high F+, a low F− and a high Sparsity are wanted" in head
     assert "first 3 paths in their own order" in rest[0]
-    proof = {"tables": {"proof": comparison.tables["proof"]}, "overlaps": {"proof": comparison.overlaps["proof"]}}
-    assert "first 3 paths as proof chooses them" in render_page([replace(comparison, **proof)], {})
+    proof = {"tables": {"carried": comparison.tables["carried"]}, "overlaps": {"carried": comparison.overlaps["carried"]}}
+    assert "first 3 paths as the model's word chooses them" in render_page([replace(comparison, **proof)], {})
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_a_budget_follows_from_memory():
     assert Budget.of(cpu, 1).edges == 1
 
 
-@pytest.mark.parametrize("select", ["proof", "mask"])
+@pytest.mark.parametrize("select", ["carried", "largest-drop", "mask"])
 def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_same(subject, monkeypatch, select):
     how = {"settings": ExplainSettings(paths=3, core=0, max_length=4, select=select), "explainer": PowerLink(steps=5)}
     queries = triple_tensor(QUERIES)

@@ -49,7 +49,7 @@ def batches_of_three(monkeypatch):
     monkeypatch.setattr(batching, "MOST_QUERIES", 3)
 
 
-def compare(folder, subject, chosen, explainers=None, selections=("mask", "proof"), settings=SETTINGS, **more):
+def compare(folder, subject, chosen, explainers=None, selections=("mask", "carried"), settings=SETTINGS, **more):
     comparison = Comparison(folder, settings, subject.graph.fingerprint)
     return compare_model(comparison, subject, chosen, explainers or THREE, selections, **more)
 
@@ -110,7 +110,7 @@ def test_killed_and_run_again_ends_like_an_uninterrupted_run(subject, chosen, tm
 
 def test_a_kill_between_two_ledgers_makes_up_for_the_missing_one(subject, chosen, tmp_path):
     whole = compare(tmp_path / "c", subject, chosen)
-    (ledger,) = (tmp_path / "c").rglob("gradient.proof.jsonl")
+    (ledger,) = (tmp_path / "c").rglob("gradient.carried.jsonl")
     lines = ledger.read_text().splitlines(keepends=True)
     ledger.write_text("".join(lines[:6]))
     assert figures(compare(tmp_path / "c", subject, chosen)) == figures(whole)
@@ -124,9 +124,9 @@ def test_scores_are_made_once_however_paths_are_chosen(subject, chosen, tmp_path
     asked = []
     real = Random.score_edges
     monkeypatch.setattr(Random, "score_edges", lambda *a: asked.append(a[2].num_queries) or real(*a))
-    compared = compare(tmp_path / "c", subject, chosen, {"random": Random}, ("mask", "proof", "pooled"))
+    compared = compare(tmp_path / "c", subject, chosen, {"random": Random}, ("mask", "carried", "pooled"))
     assert sum(asked) <= 10
-    assert list(compared.tables) == ["mask", "proof", "pooled"]
+    assert list(compared.tables) == ["mask", "carried", "pooled"]
     drops = [t[0].figure("logit drop, all paths", "powerlink").mean for t in compared.tables.values()]
     assert drops[0] <= drops[1] <= drops[2], "the greedy choice never does worse for having more to choose from here"
 

@@ -6,7 +6,7 @@ import torch
 from builders import MessageSum, computation_graph, edges_without, model_of, random_rows
 from powerlink.paths.propose import propose
 from powerlink.paths.search import PathBatch, SearchGraph, best_paths
-from powerlink.verify.selection import NOISE, choose_by_proof, choose_in_order, route_of
+from powerlink.verify.selection import NOISE, choose_by_largest_drop, choose_in_order, route_of
 
 N, R = 10, 2
 QUERIES = [(0, 0, 1), (2, 3, 3), (4, 1, 9), (5, 0, 6), (0, 1, 9)]
@@ -71,7 +71,7 @@ def test_the_choice_by_proof_is_that_of_a_naive_greedy_search(name, layers):
     model = model_of(*name.split("-"), layers, N, R)
     for seed in range(2):
         graph, paths = graph_and_paths(seed)
-        choice = choose_by_proof(model, graph, paths, 3)
+        choice = choose_by_largest_drop(model, graph, paths, 3)
         assert choice.index.shape == (len(QUERIES), 3)
         for q in range(len(QUERIES)):
             expected, drop = naive_choice(model, graph, paths, q, 3)
@@ -82,7 +82,7 @@ def test_the_choice_by_proof_is_that_of_a_naive_greedy_search(name, layers):
 def test_no_two_chosen_paths_take_the_same_route():
     model = model_of("compgcn", "distmult", 2, N, 4)
     graph, paths = graph_and_paths(3, count=40, relations=4)
-    for index in (choose_by_proof(model, graph, paths, 5).index, choose_in_order(graph, paths, 5)):
+    for index in (choose_by_largest_drop(model, graph, paths, 5).index, choose_in_order(graph, paths, 5)):
         for row in index.tolist():
             routes = [route(graph, path_of(paths, i)) for i in row if i >= 0]
             assert len(set(routes)) == len(routes)
@@ -91,11 +91,11 @@ def test_no_two_chosen_paths_take_the_same_route():
 def test_a_query_stops_when_nothing_lowers_its_score():
     graph, paths = graph_and_paths(0)
     harmless = MessageSum([0.0] * N)  # messages are all zero: removing them changes nothing
-    choice = choose_by_proof(harmless, graph, paths, 3)
+    choice = choose_by_largest_drop(harmless, graph, paths, 3)
     assert (choice.index == -1).all()
     assert (choice.drop == 0).all()
     harmful = MessageSum([-1.0] * N, head_share=1.0)  # removing a message raises the score
-    assert (choose_by_proof(harmful, graph, paths, 3).index == -1).all()
+    assert (choose_by_largest_drop(harmful, graph, paths, 3).index == -1).all()
 
 
 def test_equal_candidates_go_to_the_earlier_one():
@@ -103,7 +103,7 @@ def test_equal_candidates_go_to_the_earlier_one():
     graph = computation_graph(rows, 4, 1, [(0, 0, 3)], 1)
     paths = propose(graph, torch.ones(graph.num_edges), cost="inverse", count=5, min_length=1, max_length=2)
     assert paths.count == 2
-    choice = choose_by_proof(MessageSum([1.0] * 4), graph, paths, 2)
+    choice = choose_by_largest_drop(MessageSum([1.0] * 4), graph, paths, 2)
     assert choice.index.tolist() == [[0, 1]]
     assert choice.drop.item() == pytest.approx(2.0)
 
@@ -122,7 +122,7 @@ def test_a_score_that_is_no_number_supports_nothing_and_the_earlier_path_is_chos
     graph = computation_graph(rows, 5, 1, [(0, 0, 4)], 1)
     paths = propose(graph, torch.ones(graph.num_edges), cost="inverse", count=5, min_length=1, max_length=2)
     assert paths.count == 3
-    choice = choose_by_proof(SilentAlone([1.0] * 5), graph, paths, 1)
+    choice = choose_by_largest_drop(SilentAlone([1.0] * 5), graph, paths, 1)
     assert choice.index.tolist() == [[0]]
 
 
@@ -151,6 +151,6 @@ def test_without_candidates_nothing_is_chosen():
     none = torch.empty(0, dtype=torch.int64)
     paths = PathBatch(none, none.reshape(0, 3), none, none.double())
     assert choose_in_order(graph, paths, 2).tolist() == [[-1, -1], [-1, -1]]
-    choice = choose_by_proof(MessageSum([1.0] * 4), graph, paths, 2)
+    choice = choose_by_largest_drop(MessageSum([1.0] * 4), graph, paths, 2)
     assert choice.index.tolist() == [[-1, -1], [-1, -1]]
     assert choice.drop.tolist() == [0.0, 0.0]

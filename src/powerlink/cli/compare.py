@@ -64,10 +64,11 @@ def compare(
     select: Annotated[
         str,
         typer.Option(
-            help="How paths are chosen, with commas between. mask: the explainer's own order (the paper); proof: by "
-            "measured effect among its own candidates; pooled: the same with the gradient's candidates added."
+            help="How paths are chosen, with commas between. mask: the explainer's own order (the paper); carried: by "
+            "what their facts carry together, among its own candidates; largest-drop: by the fall of the score; pooled: "
+            "carried, with the floors' candidates added."
         ),
-    ] = "mask,proof",
+    ] = "mask,carried",
     weights: Annotated[
         list[Path] | None, typer.Option(help="Of explainers that are fitted first: files of `powerlink fit`.")
     ] = None,

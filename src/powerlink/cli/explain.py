@@ -37,7 +37,7 @@ from powerlink.kg.knowledge_graph import Split
 from powerlink.models.checkpoint import load_model
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
-from powerlink.pipeline import ExplainSettings
+from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
 from powerlink.report.schema import to_json
 from powerlink.report.text import print_explanations, render_summary
 from powerlink.report.wording import counted
@@ -50,7 +50,7 @@ from powerlink.stage_clock import StageClock
 ExplainerOption = Annotated[str, typer.Option(help="Who proposes the paths: a name from `powerlink explainers`.")]
 Triple = tuple[str | None, str | None, str | None]
 # Other explainers take those of these flags that they have a setting for, and everything else through --set.
-PANELS = {"Explanation": ExplainSettings, "Explainer (defaults of power-link)": PowerLink}
+PANELS = {"Explanation": ExplainSettings, "Explainer (settings of power-link; others take those they have)": PowerLink}
 
 
 @with_flags(PANELS)
@@ -80,7 +80,7 @@ def explain(
     out: Annotated[
         Path | None, typer.Option(help="Write JSON Lines here; run again after a kill and it goes on.")
     ] = None,
-    explainer: ExplainerOption = "power-link",
+    explainer: ExplainerOption = DEFAULT_EXPLAINER.name,
     weights: Annotated[
         Path | None, typer.Option(help="Of an explainer that is fitted first: the file `powerlink fit` made.")
     ] = None,

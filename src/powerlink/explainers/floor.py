@@ -21,6 +21,7 @@ class Random:
 
     name: ClassVar[str] = "random"
     cost: ClassVar[Cost] = "inverse"
+    looks_everywhere: ClassVar[bool] = True
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Draw a score for each edge from (seed, query, edge)."""
@@ -39,6 +40,7 @@ class Gradient:
 
     name: ClassVar[str] = "gradient"
     cost: ClassVar[Cost] = "log"
+    looks_everywhere: ClassVar[bool] = True
     floor: float = setting(1e-3, "least score of an edge, as a share of the query's largest")
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
@@ -58,6 +60,7 @@ class Shortest:
 
     name: ClassVar[str] = "shortest"
     cost: ClassVar[Cost] = "inverse"
+    looks_everywhere: ClassVar[bool] = True
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Score every kept edge 1."""
@@ -73,6 +76,7 @@ class LowDegree:
 
     name: ClassVar[str] = "low-degree"
     cost: ClassVar[Cost] = "log"
+    looks_everywhere: ClassVar[bool] = True
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Score by degree; the model is not asked."""

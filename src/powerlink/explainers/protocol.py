@@ -58,6 +58,13 @@ class Fitted(Protocol):
         ...
 
 
+@runtime_checkable
+class LooksEverywhere(Protocol):
+    """An explainer that learns nothing, so it scores unpruned graphs as well: hubs and loose ends cost it no steps."""
+
+    looks_everywhere: ClassVar[bool]
+
+
 class Fitting(Protocol):
     """How an explainer is fitted; its fields are the settings of the fit."""
 

@@ -81,6 +81,18 @@ class ComputationGraph(Edges):
             query=self.query_of_edge[index],
         )
 
+    def visible(self, edges: Tensor, layers: int) -> Tensor:
+        """Tell which edges' facts (…) some layer of a model passes on towards head or tail; padding of −1 is not.
+
+        A fact is seen if either of its messages arrives within the model's reach of head or tail.
+        """
+        assert self.level is not None
+        if not self.num_edges:
+            return torch.zeros_like(edges, dtype=torch.bool)
+        edge = edges.clamp(min=0)
+        nearest = torch.minimum(self.level[self.source[edge]], self.level[self.target[edge]])
+        return (nearest <= layers - 1) & (edges >= 0)
+
     def pruned_to(self, kept: Tensor) -> ComputationGraph:
         """Return the same graph with another choice of surviving edges."""
         return replace(self, kept=kept)

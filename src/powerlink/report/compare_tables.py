@@ -26,10 +26,11 @@ OF_THE_PATHS: tuple[Metric, ...] = (
 WORDS = {"Sparsity (kept edges)": "Sparsity of kept", "logit drop, all paths": "logit drop"}
 CHOSEN = {
     "mask": "Paths in the explainer's own order (the paper's protocol)",
-    "proof": "Paths chosen by proof among the explainer's own candidates",
-    "pooled": "Paths chosen by proof, the gradient's candidates added (the default of explain)",
+    "carried": "Paths chosen by what their facts carry together, among the explainer's own candidates",
+    "largest-drop": "Paths chosen by the largest drop of the score, among the explainer's own candidates",
+    "pooled": "Paths chosen by what their facts carry together, the floors' candidates added (the default of explain)",
 }
-SHORT = {"mask": "own order", "proof": "by proof", "pooled": "pooled"}
+SHORT = {"mask": "own order", "carried": "by what is carried", "largest-drop": "by largest drop", "pooled": "pooled"}
 
 
 @dataclass(frozen=True)
@@ -154,5 +155,5 @@ def reading(compared: ModelComparison) -> str:
 
 def side_by_side(compared: ModelComparison, count: int) -> str:
     """Say which paths stand side by side, and what the number beside them is."""
-    order = {"mask": "in their own order"}.get(next(iter(compared.tables), ""), "as proof chooses them")
+    order = {"mask": "in their own order"}.get(next(iter(compared.tables), ""), "as the model's word chooses them")
     return f"The explainers' first {count} paths {order}. Beside a path: what its removal alone does to the score."

@@ -74,7 +74,7 @@ def compare_model(
     subject: Subject,
     chosen: Chosen,
     explainers: Mapping[str, Maker],
-    selections: tuple[Selection, ...] = ("mask", "proof"),
+    selections: tuple[Selection, ...] = ("mask", "carried"),
     *,
     label: str = "",
     told: Told = lambda explainer, more: None,

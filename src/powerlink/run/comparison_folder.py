@@ -35,12 +35,14 @@ from powerlink.run.queries import Which
 from powerlink.run.scored_once import Elapsed, ScoredOnce
 from powerlink.verify.comparison import Pace
 
-Selection = Literal["mask", "proof", "pooled"]
-# How paths are chosen: the explainer's own order (the paper), by proof among its own candidates, or as `explain` does.
+Selection = Literal["mask", "carried", "largest-drop", "pooled"]
+# How paths are chosen: the explainer's own order (the paper), by what they carry together or by the largest drop among
+# its own candidates, or as `explain` does.
 SELECTIONS: dict[Selection, dict[str, Any]] = {
     "mask": {"select": "mask", "also_consider": "none"},
-    "proof": {"select": "proof", "also_consider": "none"},
-    "pooled": {"select": "proof", "also_consider": "gradient"},
+    "carried": {"select": "carried", "also_consider": "none"},
+    "largest-drop": {"select": "largest-drop", "also_consider": "none"},
+    "pooled": {"select": "carried", "also_consider": "floors"},
 }
 
 

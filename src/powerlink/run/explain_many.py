@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import DeviceError
-from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.protocol import Explainer, described
 from powerlink.explanation import Explanation, MadeBy, Query
 from powerlink.models.checkpoint import versions
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
-from powerlink.pipeline import ExplainSettings, explain_batch
+from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, explain_batch
 from powerlink.run.batching import Budget, batches, ran_out_of_memory
 from powerlink.run.executor import Executor, Serial
 from powerlink.stage_clock import StageClock
@@ -69,7 +68,7 @@ def explain_in_batches(
     earlier run was killed. `memory` is what a batch may take, in bytes; one that does not fit after all is halved.
     `clock` counts each stage's seconds.
     """
-    explainer, settings = explainer or PowerLink(), settings or ExplainSettings()
+    explainer, settings = explainer or DEFAULT_EXPLAINER, settings or ExplainSettings()
     origin = made_by or describe(subject, explainer, settings, seed)
 
     def job(batch: Tensor) -> list[Explanation]:

@@ -1,4 +1,11 @@
-"""Choosing the few paths that are shown: greedily, by what removing them together does to the model."""
+"""Choosing the few paths that are shown, and their order.
+
+| rule | asks | order |
+|---|---|---|
+| `choose_by_carried` | why does the model believe it? | what a path's facts carry together, per fact |
+| `choose_by_largest_drop` | which paths, cut together, hurt most? | greedily, by the fall of the logit |
+| `choose_in_order` | what does the explainer say? | as the candidates come |
+"""
 
 from __future__ import annotations
 
@@ -13,8 +20,11 @@ from powerlink.graphs.incidence import row_pointer
 from powerlink.graphs.what_if import Removals
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.search import PathBatch
+from powerlink.verify.carried import Carried, fact_of
 from powerlink.verify.counterfactual import Room, edges_of_facts, encode_only, scores_without
 
+DECORATIVE = 0.05  # a hop between others whose own effect is a smaller share of the path's is decoration
+RESOLUTION = 1e-6  # falls of the logit closer than this (relative to its size) are told apart by rounding alone
 NOISE = 1e-5  # a drop of the logit smaller than this (relative to its size) is rounding, not effect
 
 
@@ -33,21 +43,61 @@ def route_of(graph: ComputationGraph, paths: PathBatch) -> Tensor:
     return number
 
 
+def core_of(graph: ComputationGraph, paths: PathBatch, carried: Carried) -> Tensor:
+    """Number the paths' cores, (P,): paths that differ only in decorative hops between the first and last share one."""
+    place = torch.arange(paths.edges.size(1), device=graph.device)
+    between = (place > 0) & (place < paths.length.unsqueeze(1) - 1)
+    decorative = between & (carried.alone.abs() < DECORATIVE * carried.drop.abs().unsqueeze(1))
+    facts = torch.where(decorative, paths.edges.new_full((), -2), fact_of(graph, paths.edges))
+    number: Tensor = torch.cat([paths.query.unsqueeze(1), facts], dim=1).unique(dim=0, return_inverse=True)[1]
+    return number
+
+
+def choose_by_carried(graph: ComputationGraph, paths: PathBatch, carried: Carried, count: int) -> tuple[Tensor, Tensor]:
+    """Take each query's paths whose facts carry most together, per fact: (Q, count), −1 where there are fewer.
+
+    Behind them come paths whose facts carry nothing together but whose removal lowers the score, by its fall per fact;
+    between equals the earlier candidate. Of variants of one route, and of paths that differ only in decorative hops,
+    the first one stands for all; also returned is for how many candidates each stands, (Q, count).
+    """
+    core = core_of(graph, paths, carried)
+    order = torch.arange(paths.count, device=graph.device)
+    size = carried.base.abs().clamp(min=1.0)[paths.query]
+    joint, fall = (number / size / RESOLUTION / paths.length for number in (carried.together, carried.drop))
+    for key in (fall.round(), joint.round().clamp(min=0)):
+        order = order[key[order].argsort(descending=True, stable=True)]
+    order = order[paths.query[order].argsort(stable=True)]
+    counts = (joint.round() > 0) | (carried.drop > NOISE * size)
+    order = order[counts[order]]
+    order = order[_first_of_each(route_of(graph, paths)[order])]
+    order = order[_first_of_each(core[order])]
+    index = _by_query(paths.query[order], order, graph.num_queries, count)
+    witnesses = torch.bincount(core, minlength=1)[core]
+    return index, torch.where(index >= 0, witnesses[index.clamp(min=0)], 0) if paths.count else index + 1
+
+
+def _first_of_each(number: Tensor) -> Tensor:
+    """Return the places where a number occurs for the first time, ascending."""
+    first = number.new_full((int(number.max()) + 1 if number.numel() else 0,), number.numel())
+    place = torch.arange(number.numel(), device=number.device)
+    return (first.scatter_reduce(0, number, place, "amin")[number] == place).nonzero().squeeze(1)
+
+
+def _by_query(query: Tensor, values: Tensor, num_queries: int, count: int) -> Tensor:
+    """Put the first `count` values of each query, ascending, side by side: (Q, count), −1 where there are fewer."""
+    rank = torch.arange(query.numel(), device=query.device) - row_pointer(query, num_queries)[query]
+    shown = rank < count
+    table = query.new_full((num_queries, count), -1)
+    return table.index_put((query[shown], rank[shown]), values[shown])
+
+
 def choose_in_order(graph: ComputationGraph, paths: PathBatch, count: int) -> Tensor:
     """Take each query's first `count` paths that are different routes: (Q, count), −1 where there are fewer."""
-    route = route_of(graph, paths)
-    first = paths.query.new_full((int(route.max()) + 1 if route.numel() else 0,), paths.count)
-    position = torch.arange(paths.count, device=route.device)
-    first = first.scatter_reduce(0, route, position, "amin")
-    fresh = (first[route] == position).nonzero().squeeze(1)
-    query = paths.query[fresh]
-    rank = torch.arange(fresh.numel(), device=fresh.device) - row_pointer(query, graph.num_queries)[query]
-    shown = rank < count
-    index = query.new_full((graph.num_queries, count), -1)
-    return index.index_put((query[shown], rank[shown]), fresh[shown])
+    fresh = _first_of_each(route_of(graph, paths))
+    return _by_query(paths.query[fresh], fresh, graph.num_queries, count)
 
 
-def choose_by_proof(
+def choose_by_largest_drop(
     model: LinkModel, graph: ComputationGraph, paths: PathBatch, count: int, room: Room | None = None
 ) -> Choice:
     """Add, one after the other, the path whose facts, removed with those already chosen, lower the logit most.

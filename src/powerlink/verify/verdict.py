@@ -9,11 +9,16 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.graphs.what_if import Removals
+from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject
+from powerlink.paths.search import PathBatch
+from powerlink.verify.carried import fact_of, measure_carried
 from powerlink.verify.counterfactual import (
     Room,
     Standing,
     edges_of_facts,
+    scores_without,
     standings_with_only,
     standings_without,
 )
@@ -29,6 +34,9 @@ class Verdict:
     without_all: Standing  # (Q,)
     only_these: Standing  # (Q,)
     visible: Tensor  # (Q, count, max_length) bool: some layer passes this hop's fact on towards head or tail
+    alone: Tensor  # (Q, count, max_length) fall of the logit without this fact alone
+    together: Tensor  # (Q, count) what the facts of the path carry together
+    deletion: Tensor  # (Q, facts) the logit after removing the first 1, 2, … facts; NaN behind the last
     paper: PaperBatch
 
 
@@ -61,6 +69,8 @@ def judge(
     standing = standings_without(
         subject, graph.queries.repeat(len(sets), 1), torch.cat(owners), torch.cat(edges), room=room
     )
+    carried = measure_carried(subject.model, graph, _as_batch(paths), room)
+    alone = carried.alone.view(paths.shape)
     score, rank = standing.score.view(len(sets), queries), standing.rank.view(len(sets), queries)
     joint = {m: Standing(score[i], rank[i]) for i, m in [(0, 1), *enumerate(firsts, start=count)]}
     return Verdict(
@@ -68,16 +78,44 @@ def judge(
         {m: joint[m] for m in tops},
         joint[count],
         standings_with_only(subject, graph, *edges_of_facts(graph, ids, paths.flatten(1)), room=room),
-        _visible(graph, paths, subject.model.num_layers),
+        graph.visible(paths, subject.model.num_layers),
+        alone,
+        carried.together.view(queries, count),
+        deletion_curve(subject.model, graph, paths, alone, room),
         measure_paper(subject.model, graph, mask, paths, tops, room),
     )
 
 
-def _visible(graph: ComputationGraph, paths: Tensor, layers: int) -> Tensor:
-    """A fact is seen if either of its messages arrives within the model's reach of head or tail."""
-    assert graph.level is not None
-    edge = paths.clamp(min=0)
-    if not graph.num_edges:
-        return torch.zeros_like(paths, dtype=torch.bool)
-    nearest = torch.minimum(graph.level[graph.source[edge]], graph.level[graph.target[edge]])
-    return (nearest <= layers - 1) & (paths >= 0)
+def _as_batch(paths: Tensor) -> PathBatch:
+    """Return shown paths (Q, count, max_length) as a batch of all places, those without a path included."""
+    query = torch.arange(paths.size(0), device=paths.device).repeat_interleave(paths.size(1))
+    edges = paths.flatten(0, 1)
+    length = (edges >= 0).sum(1)
+    return PathBatch(query, edges, length, torch.zeros_like(length, dtype=torch.float64))
+
+
+@torch.no_grad()
+def deletion_curve(
+    model: LinkModel, graph: ComputationGraph, paths: Tensor, alone: Tensor, room: Room | None = None
+) -> Tensor:
+    """Score each query without the first 1, 2, … facts of its paths (Q, count, max_length): (Q, facts).
+
+    Facts go path by path, within a path by their own effect `alone`, the largest first; a fact that was removed already
+    is passed over. What the computation graph cannot show of a path is NaN, as is all behind the last fact.
+    """
+    facts = fact_of(graph, paths)
+    order = alone.where(facts >= 0, -torch.inf).argsort(dim=2, descending=True, stable=True)
+    facts = facts.gather(2, order).flatten(1)  # (Q, facts)
+    again = (facts.unsqueeze(2) == facts.unsqueeze(1)).tril(-1).any(2)
+    facts = facts.where(~again, -1)
+    facts = facts.gather(1, (facts < 0).int().argsort(dim=1, stable=True))
+    queries, most = facts.shape
+    until = torch.ones(most, most, dtype=torch.bool, device=facts.device).tril()
+    removed = torch.where(until, facts.unsqueeze(1), -1)  # (Q, step, facts)
+    there = facts >= 0
+    query, _ = there.nonzero(as_tuple=True)
+    owner = torch.arange(query.numel(), device=facts.device)
+    removals = Removals.of(graph, query.numel(), *edges_of_facts(graph, owner, removed[there]))
+    curve = torch.full((queries, most), torch.nan, dtype=graph.norm.dtype, device=facts.device)
+    left = scores_without(model, graph, query, removals, room=room)
+    return curve.to(left.dtype).masked_scatter(there, left)
