@@ -154,6 +154,7 @@ class Explanation:
     paper: PaperMetrics | None = None
     size: GraphSize | None = None
     made_by: MadeBy | None = None
+    probability: float | None = None  # calibrated, see Calibration; None: it could not be, and is not shown
 
     def _repr_html_(self) -> str:
         """Show this explanation in a notebook."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -17,6 +17,7 @@ from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
 from powerlink.kernels.fused import on_device
+from powerlink.models.calibration import Calibration
 from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject, undisturbed
 from powerlink.narrate import Findings, narrate, unexplained
@@ -107,6 +108,8 @@ def explain_batch(
     with undisturbed(subject.model), on_device(queries.device):
         with clock("rank the prediction"):
             standing = standing_of(subject, queries, room)
+        with clock("calibrate"):
+            calibration = subject.calibration
         told = _told_at_once(subject, queries, standing, made_by)
         open_queries = torch.tensor([i for i in range(len(queries)) if i not in told], device=queries.device)
         if open_queries.numel():
@@ -115,7 +118,7 @@ def explain_batch(
             with clock("tell"):
                 stories = narrate(subject.graph, findings, here, made_by)
             told |= dict(zip(open_queries.tolist(), stories, strict=True))
-    return [told[i] for i in range(len(queries))]
+    return [_with_probability(told[i], calibration) for i in range(len(queries))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,3 +244,9 @@ def _told_at_once(
             continue
         told[i] = unexplained(subject.graph, (head, relation, tail), status, outcome, made_by)
     return told
+
+
+def _with_probability(explanation: Explanation, calibration: Calibration | None) -> Explanation:
+    if calibration is None or explanation.score is None:
+        return explanation
+    return replace(explanation, probability=calibration.probability(explanation.score))

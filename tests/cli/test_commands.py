@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer.main
-from command_line import call_once
+from command_line import FAMILIES, call_once, write_tables
 
 from powerlink.cli import demo as demo_module
 from powerlink.cli.main import app
@@ -139,6 +139,26 @@ def test_predict_gives_the_best_tails_and_marks_what_is_known(powerlink, model):
     assert [a["tail"] for a in answers if a["known"]] == ["Town0"]
     text = powerlink("predict", model, "--head", "Ben0", "--relation", "lives_in", "--top", 20).out
     assert sum("known" in line for line in text.splitlines()) == 1
+
+
+def test_predict_shows_probabilities_where_validation_facts_calibrate_them(powerlink, model, tmp_path):
+    asked = ("--head", "Ben0", "--relation", "lives_in", "--top", 3)
+    assert "probability" not in powerlink("predict", model, *asked).out  # four validation facts say too little
+    tables = {
+        split: [
+            (f"{head}{side}", relation, f"{tail}{side}") for head, relation, tail in rows for side in ("", "a", "b")
+        ]
+        for split, rows in FAMILIES.items()
+    }
+    data = write_tables(tmp_path / "data", tables)
+    assert (
+        powerlink("train", "--data", data, "--epochs", 40, "--dim", 20, "--lr", 0.02, "--out", tmp_path / "m").code == 0
+    )
+    text = powerlink("predict", tmp_path / "m", *asked).out
+    assert text.splitlines()[0].split()[-1] == "probability"
+    assert text.count("%") == 3
+    answers = json.loads(powerlink("predict", tmp_path / "m", *asked, "--json").out)
+    assert all(0 < answer["probability"] < 1 for answer in answers)
 
 
 def test_predict_gives_heads_when_asked_by_tail(powerlink, model):

@@ -98,6 +98,7 @@ def france(made_by: MadeBy) -> Explanation:
         paper=PaperMetrics(0.41, 0.03, 0.98, 0.95, 1.0, {1: 2.0, 3: 5.0}),
         size=GraphSize(412, 3021, 1200),
         made_by=made_by,
+        probability=0.625,
     )
 
 

@@ -22,7 +22,7 @@ def words(explanation: Explanation) -> list[str]:
 
 def test_the_figure_shows_what_the_drawing_holds(france: Explanation) -> None:
     found = words(france)
-    assert found[:2] == ["France ─located_in→ Europe", "score 7.31 (99.93 %), rank 1 among tails"]
+    assert found[:2] == ["France ─located_in→ Europe", "score 7.31 (probability 62.5 %), rank 1 among tails"]
     drawing = lay_out(france)
     lines = [line for edge in drawing.edges for line in edge.lines]
     lines += [line for node in drawing.nodes for line in node.lines]
@@ -42,7 +42,7 @@ def test_text_stays_inside_the_figure(france: Explanation) -> None:
 
 
 def test_a_figure_without_paths_says_why(no_path: Explanation) -> None:
-    assert "score −1.20 (23.1 %), rank 532 among heads; no path" in words(no_path)
+    assert "score −1.20, rank 532 among heads; no path" in words(no_path)
     assert "not finite" in words(Explanation(Query("A", "r", "B"), Status.NOT_FINITE, None, None))
 
 

@@ -79,7 +79,7 @@ def test_the_page_says_it_all(france: Explanation, no_path: Explanation) -> None
         "1 no path no path of the allowed lengths connects head and tail",
         "Without these 5 paths the score falls from 7.31 to 1.02, and the rank goes from 1 to 412.",
         "57 candidate paths were judged on the model.",
-        "score 7.31 probability 99.93 % rank 1 among tails",
+        "score 7.31 probability 62.5 % rank 1 among tails",
         "Path 4: France member_of European Union; Europe has_organisation European Union.",
         "7.31 → 5.02 −2.29 rank 1 → 3",
         "without paths 1–2",
@@ -98,6 +98,7 @@ def test_the_page_says_it_all(france: Explanation, no_path: Explanation) -> None
     ):
         assert words in text, words
     assert text.count("How this was made") == 1
+    assert text.count("probability") == 1  # no_path has none
 
 
 def test_the_drawing_is_readable_by_machines_and_screen_readers(france: Explanation) -> None:

@@ -76,6 +76,7 @@ explanations = st.builds(
         names,
         st.dictionaries(names, names, max_size=3),
     ),
+    st.none() | st.floats(0, 1),
 )
 
 
@@ -137,7 +138,8 @@ def changed(explanation: Explanation, where: str, value: Any) -> str:
     [
         ("query", ..., "query is missing"),
         ("made_by.seed", ..., "made_by.seed is missing"),
-        ("paths.1.facts.2.visible", ..., r"paths\[1\].facts\[2\].visible is missing"),
+        ("paths.1.facts.2.relation", ..., r"paths\[1\].facts\[2\].relation is missing"),
+        ("probability", "0.6", 'probability must be a number, not "0.6"'),
         ("without_all.rank", ..., "without_all.rank is missing"),
         ("query.head", 3, "query.head must be text, not 3"),
         ("query.inverse", 0, "query.inverse must be true or false, not 0"),
@@ -191,6 +193,12 @@ def test_keys_of_later_versions_are_ignored(france: Explanation) -> None:
     assert from_json(changed(france, "paths.0.novelty", 1)) == france
 
 
+def test_what_an_older_powerlink_did_not_write_takes_its_default(france: Explanation) -> None:
+    assert from_json(changed(france, "probability", ...)) == replace(france, probability=None)
+    unproposed = replace(france.paths[0], proposed_by="")
+    assert from_json(changed(france, "paths.0.proposed_by", ...)).paths[0] == unproposed
+
+
 def test_whole_numbers_may_stand_for_numbers(france: Explanation) -> None:
     read = from_json(changed(france, "rank", 1))
     assert read == france
@@ -237,7 +245,7 @@ def test_the_keys_are_the_documented_ones(france: Explanation) -> None:
     record = json.loads(to_json(france))
     assert list(record) == [
         "schema", "query", "status", "score", "rank", "paths", "without_all", "only_these", "without_top",
-        "considered", "paper", "size", "made_by",
+        "considered", "paper", "size", "made_by", "probability",
     ]  # fmt: skip
     documented = set(re.findall(r"`(\w+)`", DOCUMENT.read_text("utf-8")))
     kinds = (Explanation, Query, Fact, Outcome, ExplainedPath, PaperMetrics, GraphSize, MadeBy)

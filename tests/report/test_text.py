@@ -22,7 +22,7 @@ def shown(*explanations: Explanation, width: int = 80) -> str:
 
 def test_a_full_card(france: Explanation) -> None:
     text = shown(france)
-    assert text.startswith("France ─located_in→ Europe\nscore 7.31 (probability 99.93 %), rank 1 among tails\n")
+    assert text.startswith("France ─located_in→ Europe\nscore 7.31 (probability 62.5 %), rank 1 among tails\n")
     for line in (
         "France ─in_region→ Western Europe ─part_of→ Europe",
         "without it: score 7.31 → 5.02 (−2.29), rank 1 → 3",
@@ -37,6 +37,12 @@ def test_a_full_card(france: Explanation) -> None:
     ):
         assert line in text
     assert "explained" not in text
+
+
+def test_a_probability_that_is_not_calibrated_is_not_shown(france: Explanation) -> None:
+    text = shown(replace(france, probability=None))
+    assert text.startswith("France ─located_in→ Europe\nscore 7.31, rank 1 among tails\n")
+    assert "%" not in text
 
 
 def test_a_status_is_a_sentence(no_path: Explanation) -> None:

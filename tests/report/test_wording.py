@@ -51,18 +51,18 @@ def test_changes(before: float, after: float, words: tuple[str, str, str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("logit", "words"),
+    ("chance", "words"),
     [
-        (0.0, "50.0 %"),
-        (7.31, "99.93 %"),
-        (-1.2, "23.1 %"),
-        (800.0, "> 99.99 %"),
-        (-800.0, "< 0.01 %"),
-        (-6.0, "0.25 %"),
+        (0.5, "50.0 %"),
+        (0.99933, "99.93 %"),
+        (0.231, "23.1 %"),
+        (1.0, "> 99.99 %"),
+        (0.0, "< 0.01 %"),
+        (0.0025, "0.25 %"),
     ],
 )
-def test_probabilities(logit: float, words: str) -> None:
-    assert wording.probability(logit) == words
+def test_probabilities(chance: float, words: str) -> None:
+    assert wording.probability(chance) == words
 
 
 def test_ranks_and_counts() -> None:

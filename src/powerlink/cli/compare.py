@@ -53,7 +53,7 @@ def compare(
     ] = None,
     split: SplitOption = "test",
     which: Annotated[
-        Which, typer.Option(help="Facts the model believes (probability > 0.5), ranks first, or all of them.")
+        Which, typer.Option(help="Facts the model believes (score above 0), ranks first, or all of them.")
     ] = "believed",
     limit: Annotated[
         int | None, typer.Option(help="At most so many of them, from the start of the split.", min=1)

@@ -71,7 +71,7 @@ def explain(
         Path | None, typer.Option(help="Explain the triples of a file: head, relation, tail; .tsv, .csv or .parquet.")
     ] = None,
     only_predicted: Annotated[
-        bool, typer.Option("--only-predicted", help="Only triples the model believes: probability > 0.5, or rank 1.")
+        bool, typer.Option("--only-predicted", help="Only triples the model believes: score above 0, or rank 1.")
     ] = False,
     limit: Annotated[int | None, typer.Option(help="Explain at most so many.", min=1)] = None,
     rank_heads: Annotated[

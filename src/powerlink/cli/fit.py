@@ -42,7 +42,7 @@ def fit(
     split: Annotated[Split, typer.Option(help="Fit on the facts of this split, each without itself.")] = "train",
     limit: Annotated[int, typer.Option(help="Fit on at most so many, taken evenly from the split.", min=1)] = 200,
     only_predicted: Annotated[
-        bool, typer.Option("--only-predicted", help="Only triples the model believes: probability > 0.5, or rank 1.")
+        bool, typer.Option("--only-predicted", help="Only triples the model believes: score above 0, or rank 1.")
     ] = False,
     own: SetOption = None,
     seed: SeedOption = 0,

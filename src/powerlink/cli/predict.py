@@ -26,7 +26,8 @@ def predict(
 ) -> None:
     """Complete (head, relation, ?) or (?, relation, tail).
 
-    Answers that already stand in the data are marked as known.
+    Answers that already stand in the data are marked as known. Probabilities are calibrated on validation facts, and
+    are left out where there are none.
 
     Example: powerlink predict models/atlas --head France --relation in_continent --top 5
     """
@@ -36,11 +37,13 @@ def predict(
         print_json([asdict(answer) for answer in answers])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("rank", "head", "relation", "tail", "score", "probability", ""):
+    calibrated = any(answer.probability is not None for answer in answers)
+    for column in ("rank", "head", "relation", "tail", "score", *["probability"] * calibrated, ""):
         right = column in ("rank", "score", "probability")
         table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=right)
     for place, answer in enumerate(answers, start=1):
         names = map(shown, (answer.head, answer.relation, answer.tail))
         known = "known" if answer.known else ""
-        table.add_row(str(place), *names, number(answer.score), probability(answer.score), known)
+        chance = "" if answer.probability is None else probability(answer.probability)
+        table.add_row(str(place), *names, number(answer.score), *[chance] * calibrated, known)
     console.print(table)

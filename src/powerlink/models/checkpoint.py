@@ -27,6 +27,7 @@ from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, ModelError, OutputError, SettingsError
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.storage import load_graph, save_graph
+from powerlink.models.calibration import Calibration
 from powerlink.models.link_model import EncoderDecoder, ModelSettings
 from powerlink.models.shards import INDEX, SINGLE, halved, load_weights, overall, remove_stale, save_weights
 from powerlink.models.subject import Subject
@@ -76,6 +77,7 @@ def save_model(
     *,
     finished: bool,
     half: bool = False,
+    calibration: Calibration | None = None,
 ) -> None:
     """Write weights, then the description that vouches for them, and then clear away the weights before."""
     tensors = model.state_dict()
@@ -86,6 +88,7 @@ def save_model(
         "training": asdict(training),
         "graph": {"name": graph.name, "fingerprint": graph.fingerprint},
         "accuracy": accuracy,
+        "calibration": asdict(calibration) if calibration else None,
         "finished": finished,
         "weights": overall(files),
         "files": files,
@@ -158,7 +161,14 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Subjec
             f"{strange} holds other weights than model.json describes: copy the model again, "
             "or run its training again if it was stopped"
         )
-    return Subject.of(graph, model.to(device).eval(), device, name=settings.name, hash=description["weights"])
+    return Subject.of(
+        graph,
+        model.to(device).eval(),
+        device,
+        name=settings.name,
+        hash=description["weights"],
+        calibration=read_calibration(folder, description),
+    )
 
 
 def read_settings(folder: Path, description: Mapping[str, Any]) -> tuple[ModelSettings, TrainingSettings]:
@@ -170,6 +180,18 @@ def read_settings(folder: Path, description: Mapping[str, Any]) -> tuple[ModelSe
         return ModelSettings(**shape), TrainingSettings(**description["training"])
     except (TypeError, KeyError, SettingsError) as error:
         raise ModelError(f"{folder / 'model.json'} describes a model this version does not know ({error})") from error
+
+
+def read_calibration(folder: Path, description: Mapping[str, Any]) -> Calibration | None:
+    """Return what a model folder says its scores are worth; None where it does not, as older ones."""
+    told = description.get("calibration")
+    try:
+        return None if told is None else Calibration(**told)
+    except (TypeError, SettingsError) as error:
+        path = folder / "model.json"
+        raise ModelError(
+            f"{path} is damaged (it lacks a proper 'calibration'): train or copy the model again"
+        ) from error
 
 
 def save_resume(folder: Path, tensors: Mapping[str, Tensor], counters: Mapping[str, float], identity: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -13,13 +14,14 @@ from powerlink.models.subject import Subject, undisturbed
 
 @dataclass(frozen=True)
 class Prediction:
-    """One answer to a question; `known`: it already stands in the data."""
+    """One answer to a question; `known`: it already stands in the data; `probability`: calibrated, or None."""
 
     head: str
     relation: str
     tail: str
     score: float
     known: bool
+    probability: float | None = None
 
 
 @torch.no_grad()
@@ -41,6 +43,7 @@ def predict(
     with undisturbed(subject.model):
         logits = score_tails(subject.model, subject.whole, one, kind).squeeze(0)
     known = set(subject.known.lookup(one, kind)[1].tolist())
+    calibration = subject.calibration
     best = logits.topk(min(top, logits.numel()))
     return [
         Prediction(
@@ -51,6 +54,7 @@ def predict(
             ),
             score,
             entity in known,
+            calibration.probability(score) if calibration is not None and math.isfinite(score) else None,
         )
         for score, entity in zip(best.values.tolist(), best.indices.tolist(), strict=True)
     ]

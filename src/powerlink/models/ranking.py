@@ -81,6 +81,20 @@ class KnownTails:
         owner, position = expand_rows(self.row, place[known])
         return known[owner], self.tail[position]
 
+    def left_out(self, triples: Tensor, count: int) -> Tensor:
+        """Return where, in flattened logits (n, count), a triple's own tail (n, 3) and its other known tails stand."""
+        head, relation, tail = triples.unbind(1)
+        row, known = self.lookup(head, relation)
+        own = torch.arange(tail.numel(), device=tail.device) * count + tail
+        places: Tensor = torch.cat([row * count + known, own]).unique()
+        return places
+
+
+def both_ways(facts: Tensor, num_relations: int) -> Tensor:
+    """Ask for the tails of all facts (n, 3), and then, through the inverse relations, for their heads: (2n, 3)."""
+    head, relation, tail = facts.unbind(1)
+    return torch.cat([facts, torch.stack([tail, relation + num_relations, head], dim=1)])
+
 
 def score_tails(model: LinkModel, embeddings: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
     """Score every node as the tail: (n, num_nodes). Models without a fast way are asked triple by triple."""
@@ -114,15 +128,13 @@ def filtered_ranks(logits: Tensor, triples: Tensor, known: KnownTails) -> Tensor
 
     A score that is not a number ranks last, whichever side it is on.
     """
-    head, relation, tail = triples.unbind(1)
-    own = logits.gather(1, tail.unsqueeze(1))
+    own = logits.gather(1, triples[:, 2:])
     if own.isnan().any():  # the rare case: else, what is no number is neither above nor level with anything
         logits = logits.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=torch.finfo(logits.dtype).min)
-        own = logits.gather(1, tail.unsqueeze(1))
+        own = logits.gather(1, triples[:, 2:])
     # Count all, then take back the known: with a million entities, a copy of the logits costs more than comparing them.
-    row, skip = known.lookup(head, relation)
     count = logits.size(1)
-    left_out = torch.cat([row * count + skip, torch.arange(tail.numel(), device=tail.device) * count + tail]).unique()
+    left_out = known.left_out(triples, count)
     row, theirs = left_out // count, logits[left_out // count, left_out % count]
 
     def among_others(all_of_them: Tensor, those_left_out: Tensor) -> Tensor:
@@ -151,13 +163,7 @@ def rank_facts(
     """
     device = messages.device
     known = known or KnownTails.of(graph.all_facts, graph.num_relations, device)
-    head, relation, tail = torch.from_numpy(np.array(graph.facts(split))).to(device).unbind(1)
-    triples = torch.cat(
-        [
-            torch.stack([head, relation, tail], dim=1),
-            torch.stack([tail, relation + graph.num_relations, head], dim=1),
-        ]
-    )
+    triples = both_ways(torch.from_numpy(np.array(graph.facts(split))).to(device), graph.num_relations)
     embeddings = model.encode(messages)
     ranks = []
     for part in triples.split(batch_size):

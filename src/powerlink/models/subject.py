@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import nn
@@ -13,6 +14,7 @@ from torch import nn
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.fused import on_device
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
+from powerlink.models.calibration import Calibration, calibrate
 from powerlink.models.protocol import Embeddings, LinkModel
 from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
 
@@ -28,6 +30,7 @@ class Subject:
     known: KnownTails
     name: str  # e.g. "compgcn-distmult"
     hash: str  # of the weights; empty for a model that was never saved
+    saved_calibration: Calibration | None = None
 
     @classmethod
     def of(
@@ -38,13 +41,22 @@ class Subject:
         *,
         name: str = "",
         hash: str = "",
+        calibration: Calibration | None = None,
     ) -> Subject:
         """Encode the whole graph once. The model must already be on the device."""
         messages = MessageGraph.of(graph, device)
         with undisturbed(model), torch.no_grad(), on_device(messages.device):
             whole = model.encode(messages).detach()
         known = KnownTails.of(graph.all_facts, graph.num_relations, device)
-        return cls(graph, model, messages, whole, known, name or type(model).__name__, hash)
+        return cls(graph, model, messages, whole, known, name or type(model).__name__, hash, calibration)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What its scores are worth: as saved, or found now on the validation facts; None where they cannot tell."""
+        if self.saved_calibration is not None:
+            return self.saved_calibration
+        with undisturbed(self.model), on_device(self.messages.device):
+            return calibrate(self.model, self.graph, self.whole, self.known)
 
 
 def rank(subject: Subject, split: Split = "test", *, told: Callable[[int], None] | None = None) -> Accuracy:

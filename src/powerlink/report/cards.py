@@ -15,14 +15,14 @@ View = dict[str, Any]
 
 def card(explanation: Explanation) -> View:
     """Return one explanation as its card shows it."""
-    query, score = explanation.query, explanation.score
+    query, score, chance = explanation.query, explanation.score, explanation.probability
     scale = _Scale(explanation)
     return {
         "head": harmless(query.head),
         "relation": harmless(query.relation),
         "tail": harmless(query.tail),
         "score": None if score is None else wording.number(score),
-        "probability": None if score is None else wording.probability(score),
+        "probability": None if chance is None else wording.probability(chance),
         "rank": None if explanation.rank is None else wording.rank(explanation.rank),
         "ranked": wording.ranked(query),
         "status": wording.status_name(explanation.status),

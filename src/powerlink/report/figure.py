@@ -91,7 +91,9 @@ def _said(explanation: Explanation) -> str:
     status = wording.status_name(explanation.status)
     if explanation.score is None:
         return status
-    said = f"score {wording.number(explanation.score)} ({wording.probability(explanation.score)})"
+    said = f"score {wording.number(explanation.score)}"
+    if explanation.probability is not None:
+        said += f" (probability {wording.probability(explanation.probability)})"
     if explanation.rank is not None:
         said += f", rank {wording.rank(explanation.rank)} {wording.ranked(explanation.query)}"
     return said if wording.is_explained(explanation.status) else f"{said}; {status}"

@@ -10,7 +10,7 @@ import math
 import re
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from os import PathLike
@@ -136,9 +136,16 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
 
 def _record(kind: Any, value: dict[str, Any], where: str) -> Any:
     hints = _hints(kind)
-    if missing := [name for name in hints if name not in value]:
+    if missing := [name for name in _needed(kind) if name not in value]:
         raise DataError(f"{_inside(where, missing[0])} is missing")
-    return kind(**{name: _typed(hint, value[name], _inside(where, name)) for name, hint in hints.items()})
+    there = {name: hint for name, hint in hints.items() if name in value}
+    return kind(**{name: _typed(hint, value[name], _inside(where, name)) for name, hint in there.items()})
+
+
+@cache
+def _needed(kind: Any) -> tuple[str, ...]:
+    """Return the fields without a default: a file that lacks another was written before there was such a field."""
+    return tuple(f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING)
 
 
 @cache

@@ -74,8 +74,9 @@ def _header(explanation: Explanation, say: Say) -> RenderResult:
     line.append(_name(query.tail, say))
     yield line
     if explanation.score is not None:
-        chance = wording.probability(explanation.score)
-        says = _text(say(f"score {wording.number(explanation.score)} (probability {chance})"))
+        says = _text(say(f"score {wording.number(explanation.score)}"))
+        if explanation.probability is not None:
+            says.append(f" (probability {wording.probability(explanation.probability)})")
         if explanation.rank is not None:
             says.append(f", rank {wording.rank(explanation.rank)} {wording.ranked(query)}")
         yield says

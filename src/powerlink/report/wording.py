@@ -71,10 +71,8 @@ def rank(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
 
 
-def probability(logit: float) -> str:
-    """Return the sigmoid of a logit in per cent."""
-    odds = math.exp(-abs(logit))
-    chance = 1 / (1 + odds) if logit >= 0 else odds / (1 + odds)
+def probability(chance: float) -> str:
+    """Return a probability in per cent."""
     if chance > 0.9999:
         return "> 99.99 %"
     if chance < 0.0001:

@@ -43,7 +43,7 @@ def predicted_only(
     *,
     told: Callable[[int], None] | None = None,
 ) -> Tensor:
-    """Keep the queries (Q, 3) the model believes: probability above one half, or ranked first; at most `limit`.
+    """Keep the queries (Q, 3) the model believes: score above 0, or ranked first; at most `limit`.
 
     `told` hears how many were asked about, part by part.
     """
@@ -82,7 +82,7 @@ def choose_queries(
     chunk: int = 256,
     told: Callable[[int], None] | None = None,
 ) -> Chosen:
-    """Take, in order, facts (F, 3) the model believes (probability above one half), or ranks first, or all.
+    """Take, in order, facts (F, 3) the model believes (score above 0), or ranks first, or all.
 
     Of those, queries whose computation graph has more than `max_nodes` nodes are left out. Facts behind the last one
     that `limit` lets in are not looked at. `told` hears how many were, part by part.

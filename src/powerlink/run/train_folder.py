@@ -13,7 +13,9 @@ import torch
 
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, ModelError
+from powerlink.kernels.fused import on_device
 from powerlink.kg.knowledge_graph import KnowledgeGraph
+from powerlink.models.calibration import Calibration, calibrate
 from powerlink.models.checkpoint import (
     load_model,
     load_resume,
@@ -110,8 +112,11 @@ class FolderTraining:
         if len(self.graph.test):
             ranks = rank_facts(trainer.model, self.graph, trainer.messages, "test", known=trainer.known)
             accuracy["test"] = Accuracy.of(ranks).as_dict()
+        with torch.no_grad(), on_device(trainer.messages.device):
+            embeddings = trainer.model.encode(trainer.messages)
+            calibration = calibrate(trainer.model, self.graph, embeddings, trainer.known)
         write_learning_curve(self.folder)
-        self._save(accuracy, finished=True)
+        self._save(accuracy, finished=True, calibration=calibration)
         (self.folder / "resume.safetensors").unlink(missing_ok=True)
         self.finished = True
 
@@ -119,10 +124,17 @@ class FolderTraining:
         lines = "".join(json.dumps(line) + "\n" for line in self.log)
         write_atomically(self.folder / LOG, lines.encode())
 
-    def _save(self, accuracy: dict[str, Any], *, finished: bool) -> None:
+    def _save(self, accuracy: dict[str, Any], *, finished: bool, calibration: Calibration | None = None) -> None:
         self.accuracy = accuracy
         save_model(
-            self.folder, self.trainer.model, self.graph, self.training, accuracy, finished=finished, half=self.half
+            self.folder,
+            self.trainer.model,
+            self.graph,
+            self.training,
+            accuracy,
+            finished=finished,
+            half=self.half,
+            calibration=calibration,
         )
 
     def _already_finished(self) -> bool:
