@@ -179,7 +179,7 @@ def _narrate_one(
 
 def _path(graph: KnowledgeGraph, table: _Table, q: int, place: int, proposers: Sequence[str]) -> ExplainedPath:
     seen = zip(table.hops[q][place], table.alone[q][place], strict=True)
-    facts = [_fact(graph, *hop, effect) for hop, effect in seen if hop[0] >= 0]
+    facts = [_fact(graph, hop, effect) for hop, effect in seen if hop[0] >= 0]
     if table.query[q][1] >= graph.num_relations:
         # asked through the inverse, the search ran from the fact's tail; people read from its head
         facts = [replace(fact, inverse=not fact.inverse) for fact in reversed(facts)]
@@ -196,7 +196,8 @@ def _path(graph: KnowledgeGraph, table: _Table, q: int, place: int, proposers: S
     )
 
 
-def _fact(graph: KnowledgeGraph, source: int, relation: int, target: int, visible: int, effect: float) -> Fact:
+def _fact(graph: KnowledgeGraph, hop: list[int], effect: float) -> Fact:
+    source, relation, target, visible = hop
     inverse = relation >= graph.num_relations
     head, tail = (target, source) if inverse else (source, target)
     named = graph.entities[head], graph.relations[relation % graph.num_relations], graph.entities[tail]

@@ -113,7 +113,10 @@ def test_the_page_says_what_the_figures_mean_and_whose_order_stands_side_by_side
     head, *rest = render_page([comparison], {}).split("<main>")
     assert "a high F+, a low F− and a high Sparsity are wanted" in head
     assert "first 3 paths in their own order" in rest[0]
-    proof = {"tables": {"carried": comparison.tables["carried"]}, "overlaps": {"carried": comparison.overlaps["carried"]}}
+    proof = {
+        "tables": {"carried": comparison.tables["carried"]},
+        "overlaps": {"carried": comparison.overlaps["carried"]},
+    }
     assert "first 3 paths as the model's word chooses them" in render_page([replace(comparison, **proof)], {})
 
 

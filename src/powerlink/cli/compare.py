@@ -65,8 +65,8 @@ def compare(
         str,
         typer.Option(
             help="How paths are chosen, with commas between. mask: the explainer's own order (the paper); carried: by "
-            "what their facts carry together, among its own candidates; largest-drop: by the fall of the score; pooled: "
-            "carried, with the floors' candidates added."
+            "what their facts carry together, among its own candidates; largest-drop: by the fall of the score; "
+            "pooled: carried, with the floors' candidates added."
         ),
     ] = "mask,carried",
     weights: Annotated[
