@@ -151,6 +151,7 @@ class Explanation:
     without_top: Mapping[int, Outcome] = field(default_factory=dict)  # m → first m paths removed together
     deletion: tuple[float, ...] = ()  # the logit after removing the first 1, 2, … facts of the shown paths
     considered: int = 0  # candidate paths that were judged on the model
+    remarks: tuple[str, ...] = ()  # doubts a reader must know of, a sentence each
     paper: PaperMetrics | None = None
     size: GraphSize | None = None
     made_by: MadeBy | None = None
