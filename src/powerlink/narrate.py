@@ -42,6 +42,7 @@ class Findings:
     witnesses: Tensor  # (Q, count) for how many candidates each stands
     verdict: Verdict
     proposers: Sequence[str]
+    remarks: Sequence[tuple[str, ...]]  # by query
 
 
 def name_query(graph: KnowledgeGraph, triple: Sequence[int]) -> Query:
@@ -70,7 +71,8 @@ def unexplained(
 def narrate(graph: KnowledgeGraph, findings: Findings, standing: Standing, made_by: MadeBy | None) -> list[Explanation]:
     """Tell every query of a batch; `standing` is the model's word on the unchanged graph, (Q,)."""
     table = _tabulate(findings, standing)
-    return [_narrate_one(graph, table, q, findings.proposers, made_by) for q in range(findings.graph.num_queries)]
+    told = (_narrate_one(graph, table, q, findings.proposers, made_by) for q in range(findings.graph.num_queries))
+    return [replace(one, remarks=remarks) for one, remarks in zip(told, findings.remarks, strict=True)]
 
 
 @dataclass(frozen=True)

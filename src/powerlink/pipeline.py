@@ -11,8 +11,10 @@ from torch import Tensor
 
 from powerlink.errors import SettingsError
 from powerlink.explainers.contract import score_faithfully
-from powerlink.explainers.floor import Gradient, LowDegree
+from powerlink.explainers.floor import LowDegree
 from powerlink.explainers.protocol import EdgeScores, Explainer, Fitted, LooksEverywhere, setting
+from powerlink.explainers.remarks import remarks_on_mask
+from powerlink.explainers.slopes import Slopes
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
@@ -24,19 +26,19 @@ from powerlink.narrate import Findings, narrate, unexplained
 from powerlink.paths.propose import Candidates, Cost, has_path, pool, propose
 from powerlink.paths.search import PathBatch
 from powerlink.stage_clock import StageClock
-from powerlink.verify.carried import MOST_FACTS, measure_carried
+from powerlink.verify.carried import MOST_FACTS, Carried, measure_carried
 from powerlink.verify.counterfactual import Room, Standing
 from powerlink.verify.selection import choose_by_carried, choose_by_largest_drop, choose_in_order
 from powerlink.verify.verdict import judge, standing_of
 
 Select = Literal["carried", "largest-drop", "mask"]
-AlsoConsider = Literal["floors", "gradient", "none"]
+AlsoConsider = Literal["cheap", "slopes", "none"]
 SECOND_PROPOSERS: dict[AlsoConsider, tuple[Explainer, ...]] = {
-    "floors": (Gradient(), LowDegree()),
-    "gradient": (Gradient(),),
+    "cheap": (Slopes(), LowDegree()),
+    "slopes": (Slopes(),),
     "none": (),
 }
-DEFAULT_EXPLAINER: Explainer = Gradient()
+DEFAULT_EXPLAINER: Explainer = Slopes()
 TOPS = (1, 3, 5)  # the m of HΔR:m
 
 
@@ -57,7 +59,7 @@ class ExplainSettings:
         "in the mask's own order (the paper)",
     )
     also_consider: AlsoConsider = setting(
-        "floors", "who else proposes candidates, unless mask selects; floors: gradient and low-degree"
+        "cheap", "who else proposes candidates, unless mask selects; cheap: slopes and low-degree, which learn nothing"
     )
     cost: Cost | None = setting(None, "a path search minimises the sum of 1/score, −log score, or that + log in-degree")
 
@@ -129,7 +131,9 @@ class Found:
     candidates: Candidates
     chosen: Tensor  # (Q, count) position among the candidates, −1 where there are fewer
     witnesses: Tensor  # (Q, count) for how many candidates each stands
+    carried: Carried | None  # by the candidates, where that chose
     proposers: list[str]
+    remarks: list[tuple[str, ...]]  # (Q,) doubts about the mask
 
     @property
     def shown(self) -> Tensor:
@@ -148,8 +152,12 @@ def find_paths(
     seed: int,
     clock: StageClock | None = None,
     room: Room | None = None,
+    precise: LinkModel | None = None,
 ) -> Found:
-    """Score edges, search paths and choose among them; graph must be pruned and hold features."""
+    """Score edges, search paths and choose among them; graph must be pruned and hold features.
+
+    `precise` is the model in float64, where it has such a form: it tells what facts carry together.
+    """
     clock, room = clock or StageClock(), room or Room.of(graph.device)
     lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
     wish = {"count": settings.candidates, **lengths, "at_once": room.edges}
@@ -159,7 +167,7 @@ def find_paths(
 
     def search(by: Explainer, within: ComputationGraph, scores: EdgeScores) -> None:
         with clock("search paths"):
-            proposals[by.name] = propose(within, scores.values, cost=settings.cost or by.cost, **wish)
+            proposals[by.name] = propose(within, scores.for_search, cost=settings.cost or by.cost, **wish)
 
     within = everything if isinstance(explainer, LooksEverywhere) else graph
     with clock("score edges"):
@@ -171,22 +179,31 @@ def find_paths(
                 theirs = second.score_edges(model, everything, seed)
             search(second, everything, theirs)
     candidates = pool(list(proposals.values()))
+    remarks: list[tuple[str, ...]] = [()] * graph.num_queries
+    if not isinstance(explainer, LooksEverywhere):  # what is not learned is no mask, and has no emptiness to confess
+        remarks = remarks_on_mask(within, scores, proposals[explainer.name])
     with clock("choose paths"):
-        chosen, witnesses = _choose(model, graph, candidates.paths, settings, room)
-    return Found(scores, candidates, chosen, witnesses, list(proposals))
+        chosen, witnesses, carried = _choose(model, graph, candidates.paths, settings, room, precise or model)
+    return Found(scores, candidates, chosen, witnesses, carried, list(proposals), remarks)
 
 
 def _choose(
-    model: LinkModel, graph: ComputationGraph, paths: PathBatch, settings: ExplainSettings, room: Room
-) -> tuple[Tensor, Tensor]:
-    """Choose the paths to show: (Q, count), and for how many candidates each stands, (Q, count)."""
+    model: LinkModel,
+    graph: ComputationGraph,
+    paths: PathBatch,
+    settings: ExplainSettings,
+    room: Room,
+    precise: LinkModel,
+) -> tuple[Tensor, Tensor, Carried | None]:
+    """Choose the paths to show, (Q, count); tell for how many candidates each stands, and what they carry."""
     if settings.select == "carried":
-        return choose_by_carried(graph, paths, measure_carried(model, graph, paths, room), settings.paths)
+        carried = measure_carried(precise, graph, paths, room)
+        return *choose_by_carried(graph, paths, carried, settings.paths), carried
     if settings.select == "largest-drop":
         chosen = choose_by_largest_drop(model, graph, paths, settings.paths, room).index
     else:
         chosen = choose_in_order(graph, paths, settings.paths)
-    return chosen, (chosen >= 0).long()
+    return chosen, (chosen >= 0).long(), None
 
 
 def _investigate(
@@ -201,11 +218,13 @@ def _investigate(
     """Run stages 3 to 6 on queries that can be searched."""
     with clock("extract and prune"):
         graph = computation_graph(subject, queries, settings)
-    found = find_paths(subject.model, graph, explainer, settings, seed, clock, room)
-    scores = found.scores
+    found = find_paths(subject.model, graph, explainer, settings, seed, clock, room, subject.precise)
     with clock("judge"):
-        verdict = judge(subject, graph, scores.values, found.shown, TOPS, room)
-    return Findings(graph, scores, found.candidates, found.chosen, found.witnesses, verdict, found.proposers)
+        carried = found.carried.at(found.chosen) if found.carried else None
+        verdict = judge(subject, graph, found.scores.values, found.shown, TOPS, room, carried=carried)
+    return Findings(
+        graph, found.scores, found.candidates, found.chosen, found.witnesses, verdict, found.proposers, found.remarks
+    )
 
 
 def computation_graph(subject: Subject, queries: Tensor, settings: ExplainSettings) -> ComputationGraph:

@@ -31,7 +31,7 @@ SETTINGS = st.builds(
     hub_limit=st.sampled_from([0, 4, 200]),
     core=st.integers(0, 2),
     select=st.sampled_from(["carried", "largest-drop", "mask"]),
-    also_consider=st.sampled_from(["floors", "gradient", "none"]),
+    also_consider=st.sampled_from(["cheap", "slopes", "none"]),
     cost=st.sampled_from(["inverse", "log"]),
 )
 EXPLAINERS = st.sampled_from([Random(), Gradient(), PowerLink(steps=2, hidden=4)])

@@ -14,7 +14,9 @@ from powerlink.explainers.learned.gnn_explainer import GNNExplainer
 from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer
 from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
 from powerlink.explainers.protocol import Explainer, settings_of
+from powerlink.explainers.slopes import Slopes
 
 GROUP = "powerlink.explainers"  # the entry-point group other packages register in
 
@@ -56,7 +58,9 @@ def _ablation(suffix: str, line: str, **fixed: Any) -> Recipe:
 EXPLAINERS: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
-        Recipe("power-link", PowerLink, "a scorer per query whose strong edges line up into walks (the default)"),
+        Recipe("slopes", Slopes, "what the score loses by each fact, to first order: nothing to learn (the default)"),
+        Recipe("power-link-plus", PowerLinkPlus, "a free mask that keeps the prediction and is missed without it"),
+        Recipe("power-link", PowerLink, "a scorer per query whose strong edges line up into walks (the paper)"),
         Recipe("gnn-explainer", GNNExplainer, "a free mask that is small and decided (GNNExplainer-Link)"),
         Recipe("pg-explainer", PGExplainer, "one network fitted on many queries beforehand (PGExplainer-Link)"),
         Recipe("page-link", PaGELink, "a free mask that rises on the best paths of each step (PaGE-Link)"),

@@ -32,16 +32,17 @@ def fault_of(scores: Any, graph: ComputationGraph) -> str | None:
     values = getattr(scores, "values", None)
     if not isinstance(values, Tensor):
         return f"must return EdgeScores, not {type(scores).__name__}"
-    if values.shape != (graph.num_edges,):
-        return f"returned scores of shape {tuple(values.shape)}, and the graph has {graph.num_edges} edges"
     if scores.path_term is not None and scores.path_term.shape != (graph.num_queries,):
         return f"returned a path_term of shape {tuple(scores.path_term.shape)}, not one per query"
-    if values.requires_grad:
-        return "returned scores with a gradient: detach them"
-    return _fault_of_numbers(values, graph.kept)
+    faults = (_fault_of_numbers(numbers, graph.kept) for numbers in (values, scores.by_route) if numbers is not None)
+    return next((fault for fault in faults if fault), None)
 
 
 def _fault_of_numbers(values: Tensor, kept: Tensor) -> str | None:
+    if values.shape != kept.shape:
+        return f"returned scores of shape {tuple(values.shape)}, and the graph has {kept.numel()} edges"
+    if values.requires_grad:
+        return "returned scores with a gradient: detach them"
     if not values.isfinite().all():
         return "returned scores that are not finite"
     inside, outside = values[kept], values[~kept]

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from powerlink.explainers.protocol import SMALLEST_SCORE, EdgeScores, setting
+from powerlink.explainers.slopes import FLOOR, fact_slopes, share_of_largest
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.keyed_random import keyed_uniform, keys_of
 from powerlink.models.protocol import LinkModel
@@ -41,17 +39,11 @@ class Gradient:
     name: ClassVar[str] = "gradient"
     cost: ClassVar[Cost] = "log"
     looks_everywhere: ClassVar[bool] = True
-    floor: float = setting(1e-3, "least score of an edge, as a share of the query's largest")
+    floor: float = setting(FLOOR, "least score of an edge, as a share of the query's largest")
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Differentiate all queries' scores in one backward pass; no query sees another's edges."""
-        weight = torch.ones(graph.num_edges, device=graph.device, requires_grad=True)
-        with torch.enable_grad():
-            total = model.score(model.encode(graph, weight), graph.triples).sum()
-            # a model that does not read its edges has no gradient by them: that is a zero, not an error
-            (gradient,) = torch.autograd.grad(total + 0 * weight.sum(), weight)
-        by_fact = gradient + gradient[graph.reverse]
-        return EdgeScores(_share_of_largest(by_fact, graph, self.floor))
+        return EdgeScores(share_of_largest(fact_slopes(model, graph), graph, self.floor))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +73,3 @@ class LowDegree:
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Score by degree; the model is not asked."""
         return EdgeScores.of_kept(graph, degree_cost(graph).neg().exp().float())
-
-
-def _share_of_largest(raw: Tensor, graph: ComputationGraph, floor: float) -> Tensor:
-    """Map raw numbers into (0, 1]: positive part over the largest among the query's kept edges."""
-    positive = raw.clamp(min=0) * graph.kept
-    largest = positive.new_zeros(graph.num_queries).scatter_reduce(0, graph.query_of_edge, positive, "amax")
-    share = positive / largest.clamp(min=torch.finfo(raw.dtype).tiny)[graph.query_of_edge]
-    return share.clamp(min=floor) * graph.kept

@@ -22,11 +22,17 @@ class EdgeScores:
 
     values: Tensor  # (num_edges,) in (0, 1] on kept edges, 0 on pruned ones; float64 if learned, see `mask_of`
     path_term: Tensor | None = None  # (Q,) bool: whether a path term shaped the scores; None: there is no such term
+    by_route: Tensor | None = None  # (num_edges,) what paths are searched by, where it is not the mask itself
 
     @classmethod
     def of_kept(cls, graph: ComputationGraph, values: Tensor, path_term: Tensor | None = None) -> EdgeScores:
         """Spread values of the kept edges (E,) over all edges, none of them too small to be a cost."""
         return cls(graph.kept_edges.scatter(values.clamp(min=SMALLEST_SCORE), graph.num_edges), path_term)
+
+    @property
+    def for_search(self) -> Tensor:
+        """The scores that paths are searched by: (num_edges,), as `values`."""
+        return self.values if self.by_route is None else self.by_route
 
 
 class Explainer(Protocol):

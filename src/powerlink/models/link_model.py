@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -130,6 +131,10 @@ class EncoderDecoder(nn.Module):
     def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:
         """Return the logits (n,) of triples (n, 3) of node, relation, node."""
         return self._score(embeddings, self._pairs(triples))
+
+    def in_double(self) -> EncoderDecoder:
+        """Return a copy of the model whose every number is a float64, ready to be asked."""
+        return deepcopy(self).double().eval().requires_grad_(False)
 
     def _pairs(self, triples: Tensor) -> _Pairs:
         # Many triples share head and relation (candidates of one query): ConvE must not convolve for each of them.

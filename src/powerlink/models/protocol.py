@@ -87,6 +87,15 @@ def logits_by_weight(model: LinkModel, graph: Edges, triples: Tensor) -> Callabl
     return lambda edge_weight: model.score(model.encode(graph, edge_weight), triples)
 
 
+@runtime_checkable
+class Doubling(Protocol):
+    """A LinkModel that can compute in float64 as well."""
+
+    def in_double(self) -> LinkModel:
+        """Return a copy of the model whose every number is a float64."""
+        ...
+
+
 def speaks_for(model: LinkModel, name: str, *methods: str) -> bool:
     """Say whether what a model offers as `name` was meant for its own `methods`.
 

@@ -15,7 +15,7 @@ from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.fused import on_device
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.calibration import Calibration, calibrate
-from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.models.protocol import Doubling, Embeddings, LinkModel
 from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
 
 
@@ -57,6 +57,11 @@ class Subject:
             return self.saved_calibration
         with undisturbed(self.model), on_device(self.messages.device):
             return calibrate(self.model, self.graph, self.whole, self.known)
+
+    @cached_property
+    def precise(self) -> LinkModel:
+        """The model in float64 where it can compute so, else itself: for differences of differences of logits."""
+        return self.model.in_double() if isinstance(self.model, Doubling) else self.model
 
 
 def rank(subject: Subject, split: Split = "test", *, told: Callable[[int], None] | None = None) -> Accuracy:

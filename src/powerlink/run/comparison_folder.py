@@ -42,7 +42,7 @@ SELECTIONS: dict[Selection, dict[str, Any]] = {
     "mask": {"select": "mask", "also_consider": "none"},
     "carried": {"select": "carried", "also_consider": "none"},
     "largest-drop": {"select": "largest-drop", "also_consider": "none"},
-    "pooled": {"select": "carried", "also_consider": "floors"},
+    "pooled": {"select": "carried", "also_consider": "cheap"},
 }
 
 

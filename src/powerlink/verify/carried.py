@@ -35,10 +35,30 @@ class Carried:
     together: Tensor  # (P,) what the facts carry together
     base: Tensor  # (Q,) the logit of each query with all facts in place
 
+    @property
+    def strongest(self) -> Tensor:
+        """The largest effect, up or down, that a fact of each path has alone: (P,)."""
+        alone: Tensor = self.alone.abs().amax(1) if self.alone.size(1) else torch.zeros_like(self.drop)
+        return alone
+
+    def at(self, index: Tensor) -> Carried:
+        """Return the same of the paths at some places (…), flat; nothing is carried where a place is −1."""
+        place, there = index.flatten().clamp(min=0), index.flatten() >= 0
+        if not self.drop.numel():
+            nothing = self.drop.new_zeros(place.shape)
+            return Carried(nothing, nothing.unsqueeze(1).expand(-1, self.alone.size(1)), nothing, self.base)
+        drop, alone, together = (
+            torch.where(there.view(-1, *[1] * (number.dim() - 1)), number[place], 0.0)
+            for number in (self.drop, self.alone, self.together)
+        )
+        return Carried(drop, alone, together, self.base)
+
 
 @torch.no_grad()
 def measure_carried(model: LinkModel, graph: ComputationGraph, paths: PathBatch, room: Room | None = None) -> Carried:
     """Ask the model about every subset of each path's facts; a subset that several paths share is asked about once.
+
+    What facts carry together is a difference of differences, often a thousandth of either: ask a model in float64.
 
     A fact that the model cannot see changes nothing, so it is never removed: that spares most scenarios of models with
     fewer layers than paths have hops, and a path with such a fact carries nothing together.

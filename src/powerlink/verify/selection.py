@@ -2,7 +2,7 @@
 
 | rule | asks | order |
 |---|---|---|
-| `choose_by_carried` | why does the model believe it? | what a path's facts carry together, per fact |
+| `choose_by_carried` | why does the model believe it? | fewest facts first, then what they carry together |
 | `choose_by_largest_drop` | which paths, cut together, hurt most? | greedily, by the fall of the logit |
 | `choose_in_order` | what does the explainer say? | as the candidates come |
 """
@@ -24,7 +24,7 @@ from powerlink.verify.carried import Carried, fact_of
 from powerlink.verify.counterfactual import Room, edges_of_facts, encode_only, scores_without
 
 DECORATIVE = 0.05  # a hop between others whose own effect is a smaller share of the path's is decoration
-RESOLUTION = 1e-6  # falls of the logit closer than this (relative to its size) are told apart by rounding alone
+SLIGHT = 0.01  # a path without a fact that does this share of the query's largest fall is a trifle
 NOISE = 1e-5  # a drop of the logit smaller than this (relative to its size) is rounding, not effect
 
 
@@ -54,26 +54,43 @@ def core_of(graph: ComputationGraph, paths: PathBatch, carried: Carried) -> Tens
 
 
 def choose_by_carried(graph: ComputationGraph, paths: PathBatch, carried: Carried, count: int) -> tuple[Tensor, Tensor]:
-    """Take each query's paths whose facts carry most together, per fact: (Q, count), −1 where there are fewer.
+    """Take each query's reasons, fewest facts first, then what carries most together: (Q, count).
 
-    Behind them come paths whose facts carry nothing together but whose removal lowers the score, by its fall per fact;
-    between equals the earlier candidate. Of variants of one route, and of paths that differ only in decorative hops,
-    the first one stands for all; also returned is for how many candidates each stands, (Q, count).
+    A reason is a path whose facts carry something together, and one of whose facts does more alone than `SLIGHT` of the
+    largest fall. Behind the reasons come paths whose removal lowers the score, again fewest facts first, then by fall.
+    Between equals the earlier candidate is taken. Of variants of one route, and of paths that differ only in decorative
+    hops, the first one stands for all; also returned is for how many candidates each stands, (Q, count). Where a query
+    has fewer paths, places are −1 and stand for none.
     """
     core = core_of(graph, paths, carried)
-    order = torch.arange(paths.count, device=graph.device)
     size = carried.base.abs().clamp(min=1.0)[paths.query]
-    joint, fall = (number / size / RESOLUTION / paths.length for number in (carried.together, carried.drop))
-    for key in (fall.round(), joint.round().clamp(min=0)):
+    reason = is_reason(paths, carried)
+    # what rounding alone tells apart is equal, so that neither batch nor device decides
+    step = resolution(carried.base.dtype) * size
+    fall, joint = (carried.drop / step).round(), torch.where(reason, carried.together / step, 0.0).round()
+    order = torch.arange(paths.count, device=graph.device)
+    for key in (fall, joint, -paths.length, reason.long()):
         order = order[key[order].argsort(descending=True, stable=True)]
     order = order[paths.query[order].argsort(stable=True)]
-    counts = (joint.round() > 0) | (carried.drop > NOISE * size)
+    counts = reason | (carried.drop > NOISE * size)
     order = order[counts[order]]
     order = order[_first_of_each(route_of(graph, paths)[order])]
     order = order[_first_of_each(core[order])]
     index = _by_query(paths.query[order], order, graph.num_queries, count)
     witnesses = torch.bincount(core, minlength=1)[core]
     return index, torch.where(index >= 0, witnesses[index.clamp(min=0)], 0) if paths.count else index + 1
+
+
+def is_reason(paths: PathBatch, carried: Carried) -> Tensor:
+    """Tell which paths' facts carry something together, and are no trifle beside the query's other paths: (P,) bool."""
+    least = resolution(carried.base.dtype) * carried.base.abs().clamp(min=1.0)
+    largest = carried.base.new_zeros(carried.base.shape).scatter_reduce(0, paths.query, carried.drop, "amax")
+    return (carried.together > least[paths.query]) & (carried.strongest >= SLIGHT * largest[paths.query])
+
+
+def resolution(kind: torch.dtype) -> float:
+    """Return which differences of logits, relative to their size, are told apart by rounding alone."""
+    return 8 * torch.finfo(kind).eps
 
 
 def _first_of_each(number: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from powerlink.graphs.what_if import Removals
 from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject
 from powerlink.paths.search import PathBatch
-from powerlink.verify.carried import fact_of, measure_carried
+from powerlink.verify.carried import Carried, fact_of, measure_carried
 from powerlink.verify.counterfactual import (
     Room,
     Standing,
@@ -53,8 +53,13 @@ def judge(
     paths: Tensor,
     tops: Sequence[int],
     room: Room | None = None,
+    *,
+    carried: Carried | None = None,
 ) -> Verdict:
-    """Judge each query's chosen paths, edges (Q, count, max_length) padded with −1, and the mask (E,)."""
+    """Judge each query's chosen paths, edges (Q, count, max_length) padded with −1, and the mask (E,).
+
+    `carried` is what the paths carry, all places flat, where that was measured before.
+    """
     queries, count = graph.num_queries, paths.size(1)
     firsts = sorted({*tops, count} - {1})  # the first alone is among the single ones
     sets = [paths[:, i] for i in range(count)]  # each path alone …
@@ -69,7 +74,7 @@ def judge(
     standing = standings_without(
         subject, graph.queries.repeat(len(sets), 1), torch.cat(owners), torch.cat(edges), room=room
     )
-    carried = measure_carried(subject.model, graph, _as_batch(paths), room)
+    carried = carried or measure_carried(subject.precise, graph, _as_batch(paths), room)
     alone = carried.alone.view(paths.shape)
     score, rank = standing.score.view(len(sets), queries), standing.rank.view(len(sets), queries)
     joint = {m: Standing(score[i], rank[i]) for i, m in [(0, 1), *enumerate(firsts, start=count)]}

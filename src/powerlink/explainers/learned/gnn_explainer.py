@@ -9,7 +9,7 @@ from typing import ClassVar
 from powerlink.errors import SettingsError
 from powerlink.explainers.learned.learner import WeightedTerms, learn_mask
 from powerlink.explainers.learned.masks import FreeLogits
-from powerlink.explainers.learned.terms import Entropy, Prediction, TotalSize
+from powerlink.explainers.learned.terms import Entropy, Prediction, TotalSize, counterfactual
 from powerlink.explainers.protocol import EdgeScores, setting
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
@@ -30,6 +30,7 @@ class GNNExplainer:
     steps: int = setting(100, "steps of Adam that learn the mask")
     lr: float = setting(0.01, "Adam's learning rate")
     prediction_weight: float = setting(1.0, "weight of keeping the prediction")
+    counterfactual_weight: float = setting(0.0, "weight of losing the prediction without the mask; 0 switches it off")
     size_weight: float = setting(0.005, "weight of the mask's sum over the query's edges")
     entropy_weight: float = setting(1.0, "weight of the mask's mean entropy")
 
@@ -42,6 +43,7 @@ class GNNExplainer:
             (self.prediction_weight, Prediction(model, graph)),
             (self.size_weight, TotalSize(graph)),
             (self.entropy_weight, Entropy(graph)),
+            *counterfactual(self.counterfactual_weight, model, graph),
         ]
         return EdgeScores.of_kept(graph, learn_mask(FreeLogits(graph, seed=seed), terms, steps=self.steps, lr=self.lr))
 

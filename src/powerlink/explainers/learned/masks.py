@@ -29,13 +29,17 @@ class Mask(Protocol):
 
 
 class FreeLogits:
-    """A free logit per kept edge, started by chance within ±`spread` around zero from (seed, query, edge)."""
+    """A free logit per kept edge, started by chance within ±`spread` around zero, or around `start` (E,).
 
-    def __init__(self, graph: ComputationGraph, *, seed: int, spread: float = 0.1) -> None:
+    Chance follows from (seed, query, edge).
+    """
+
+    def __init__(self, graph: ComputationGraph, *, seed: int, spread: float = 0.1, start: Tensor | None = None) -> None:
         edges = graph.kept_edges
         head, relation, tail = graph.queries[edges.query].unbind(1)
         draws = keyed_uniform(keys_of(seed, head, relation, tail, graph.edge[edges.index]), 1).squeeze(1)
-        self._logits = (spread * (2 * draws - 1)).requires_grad_()
+        drawn = spread * (2 * draws - 1)
+        self._logits = (drawn if start is None else start.to(drawn) + drawn).requires_grad_()
         self.parameters = [self._logits]
 
     def logits(self) -> Tensor:

@@ -12,7 +12,7 @@ from powerlink.errors import SettingsError
 from powerlink.explainers.learned.gnn_explainer import check_descent
 from powerlink.explainers.learned.learner import WeightedTerms, learn_mask
 from powerlink.explainers.learned.masks import FreeLogits
-from powerlink.explainers.learned.terms import Prediction
+from powerlink.explainers.learned.terms import Prediction, counterfactual
 from powerlink.explainers.protocol import EdgeScores, setting
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.segments import segment_sum
@@ -39,6 +39,7 @@ class PaGELink:
     best: int = setting(5, "how many best paths are strengthened in each step")
     longest: int = setting(3, "most hops of those paths")
     prediction_weight: float = setting(1.0, "weight of keeping the prediction")
+    counterfactual_weight: float = setting(0.0, "weight of losing the prediction without the mask; 0 switches it off")
     on_weight: float = setting(1.0, "weight of the mask's mean on the best paths")
     off_weight: float = setting(1.0, "weight of the mask's mean off them")
 
@@ -50,7 +51,11 @@ class PaGELink:
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Learn a logit per edge, all queries of the batch together."""
         paths = BestPaths(graph, count=self.best, longest=self.longest, on=self.on_weight, off=self.off_weight)
-        terms: WeightedTerms = [(self.prediction_weight, Prediction(model, graph)), (1.0, paths)]
+        terms: WeightedTerms = [
+            (self.prediction_weight, Prediction(model, graph)),
+            (1.0, paths),
+            *counterfactual(self.counterfactual_weight, model, graph),
+        ]
         mask = learn_mask(FreeLogits(graph, seed=seed), terms, steps=self.steps, lr=self.lr)
         return EdgeScores.of_kept(graph, mask, paths.active)
 

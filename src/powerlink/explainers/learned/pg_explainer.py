@@ -13,7 +13,7 @@ from torch import Tensor
 from powerlink.errors import MismatchError, SettingsError
 from powerlink.explainers.learned.learner import Descent, WeightedTerms
 from powerlink.explainers.learned.masks import features_of, initial_weights, mask_of
-from powerlink.explainers.learned.terms import Entropy, Prediction, TotalSize
+from powerlink.explainers.learned.terms import Entropy, Prediction, TotalSize, counterfactual
 from powerlink.explainers.protocol import EdgeScores, setting
 from powerlink.explainers.weights import Weights, load_weights
 from powerlink.graphs.computation_graph import ComputationGraph
@@ -44,6 +44,7 @@ class PGFitting:
     first_temperature: float = setting(5.0, "of the relaxation, in the first epoch; high is soft")
     last_temperature: float = setting(2.0, "the same in the last epoch; between them it falls by equal factors")
     prediction_weight: float = setting(1.0, "weight of keeping the prediction")
+    counterfactual_weight: float = setting(0.0, "weight of losing the prediction without the mask; 0 switches it off")
     size_weight: float = setting(3e-5, "weight of the mask's sum over the query's edges")
     entropy_weight: float = setting(0.0, "weight of the mask's mean entropy")
 
@@ -85,6 +86,7 @@ class PGFitting:
             (self.prediction_weight, Prediction(model, graph)),
             (self.size_weight, TotalSize(graph)),
             (self.entropy_weight, Entropy(graph)),
+            *counterfactual(self.counterfactual_weight, model, graph),
         ]
         return terms
 

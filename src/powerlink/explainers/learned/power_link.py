@@ -10,7 +10,7 @@ from powerlink.errors import SettingsError
 from powerlink.explainers.learned.learner import learn_mask
 from powerlink.explainers.learned.masks import FreeLogits, Mask, TripletScorer
 from powerlink.explainers.learned.path_terms import PowerPath
-from powerlink.explainers.learned.terms import Prediction, Size, Term
+from powerlink.explainers.learned.terms import Prediction, Size, Term, counterfactual
 from powerlink.explainers.protocol import EdgeScores, setting
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.fused import exact_but_for_the_scorer
@@ -48,6 +48,7 @@ class PowerLink:
     prediction_weight: float = setting(
         1.0, "weight of keeping the prediction (the authors' code: 0.8); 0 switches it off"
     )
+    counterfactual_weight: float = setting(0.0, "weight of losing the prediction without the mask; 0 switches it off")
     path_weight: float = setting(1.0, "weight of lining up into walks; 0 switches it off")
     size_weight: float = setting(0.03, "weight of staying small")
 
@@ -76,6 +77,7 @@ class PowerLink:
                 (self.prediction_weight, Prediction(model, graph)),
                 (self.path_weight, path),
                 (self.size_weight, Size(graph)),
+                *counterfactual(self.counterfactual_weight, model, graph),
             ]
             mask = learn_mask(self._mask(graph, seed), terms, steps=self.steps, lr=self.lr)
         return EdgeScores.of_kept(graph, mask, path.active if self.path_weight else None)

@@ -30,6 +30,43 @@ class Prediction:
         return torch.nn.functional.softplus(-self._logits_of(torch.sigmoid(logits)))
 
 
+class Faithful:
+    """Predict what the whole graph predicts: cross-entropy of P(Y = 1) on the masked graph with P(Y = 1) on the graph.
+
+    `Prediction` rewards a masked graph that is surer than the graph is; this does not, so a mask keeps what speaks
+    against the prediction as well.
+    """
+
+    def __init__(self, model: LinkModel, graph: ComputationGraph) -> None:
+        self._logits_of = logits_by_weight(model, graph.kept_edges, graph.triples)
+        with torch.no_grad():
+            self._believed = torch.sigmoid(model.score(model.encode(graph), graph.triples))
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        told = self._logits_of(torch.sigmoid(logits))
+        return torch.nn.functional.softplus(told) - self._believed * told
+
+
+class Counterfactual:
+    """Lose the prediction without the mask: −log(1 − P(Y = 1)) under the weights 1 − M; pruned edges keep theirs."""
+
+    def __init__(self, model: LinkModel, graph: ComputationGraph) -> None:
+        self._logits_of = logits_by_weight(model, graph, graph.triples)
+        self._index = graph.kept_edges.index
+        self._whole = torch.ones(graph.num_edges, device=graph.device)
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        rest = torch.sigmoid(-logits)
+        return torch.nn.functional.softplus(
+            self._logits_of(self._whole.to(rest.dtype).index_copy(0, self._index, rest))
+        )
+
+
+def counterfactual(weight: float, model: LinkModel, graph: ComputationGraph) -> list[tuple[float, Term]]:
+    """Return the counterfactual term with its weight, or nothing: preparing it costs a pass over the graph."""
+    return [(weight, Counterfactual(model, graph))] if weight else []
+
+
 class QuerySums:
     """Sums of a number per kept edge over each query's: (E,) → (Q,)."""
 

@@ -1,0 +1,40 @@
+"""What a reader must know of a learned mask before believing it: that it says nothing, if it does."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from powerlink.explainers.protocol import EdgeScores
+from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.paths.search import PathBatch
+
+FULL, EMPTY = 0.95, 0.05  # a mask above or below everywhere tells no edge from another
+SATURATED = "the mask is close to 1 on every edge of the paths it proposes: their order is by length"
+SATURATED_EVERYWHERE = "the mask is close to 1 nearly everywhere: it singles out nothing"
+HOLLOW = "the mask is close to 0 everywhere: it keeps nothing"
+
+
+def remarks_on_mask(graph: ComputationGraph, scores: EdgeScores, proposed: PathBatch) -> list[tuple[str, ...]]:
+    """Return, for each query, sentences about a mask that is full or empty; `proposed` are its own paths."""
+    mask, kept = scores.values, graph.kept
+    count = _per_query(graph, torch.ones_like(mask) * kept)
+    share_full = _per_query(graph, ((mask > FULL) & kept).to(mask.dtype)) / count.clamp(min=1)
+    largest = mask.new_zeros(graph.num_queries).scatter_reduce(0, graph.query_of_edge, mask, "amax")
+    there = proposed.edges >= 0
+    along = mask[proposed.edges.clamp(min=0)] if graph.num_edges else torch.ones_like(there, dtype=mask.dtype)
+    weakest = torch.where(there, along, 1.0).amin(1) if proposed.edges.size(1) else mask.new_ones(proposed.count)
+    least = mask.new_ones(graph.num_queries).scatter_reduce(0, proposed.query, weakest, "amin")
+    has_paths = torch.bincount(proposed.query, minlength=graph.num_queries) > 0
+    by_length = has_paths & (least > FULL) if scores.by_route is None else torch.zeros_like(has_paths)
+    told = {
+        SATURATED_EVERYWHERE: (count > 0) & (share_full > FULL),
+        SATURATED: by_length,
+        HOLLOW: (count > 0) & (largest < EMPTY),
+    }
+    flags = {remark: which.tolist() for remark, which in told.items()}
+    return [tuple(remark for remark, which in flags.items() if which[q]) for q in range(graph.num_queries)]
+
+
+def _per_query(graph: ComputationGraph, values: Tensor) -> Tensor:
+    return values.new_zeros(graph.num_queries).index_add(0, graph.query_of_edge, values)
