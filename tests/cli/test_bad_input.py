@@ -21,6 +21,7 @@ from powerlink.models import shards
 from powerlink.report.schema import read_explanations
 
 ONE = ("--head", "Carl0", "--relation", "lives_in", "--tail", "Town0")
+LEARNED = (*ONE, "--explainer", "power-link")
 COMMAND = Path(sys.executable).with_name("powerlink")
 
 
@@ -111,26 +112,30 @@ def test_an_unknown_relation_is_answered_with_the_closest_names(refused, model):
         ((*ONE, "--paths", 0), "paths must be at least 1"),
         ((*ONE, "--paths", 50), "candidates at least as many"),
         ((*ONE, "--hops", 0), "hops must be at least 1"),
-        ((*ONE, "--steps", -1), "steps must not be negative"),
-        ((*ONE, "--lr", "nan"), "--lr must be a finite number"),
-        ((*ONE, "--size-weight", "inf"), "--size-weight must be a finite number"),
-        ((*ONE, "--order", 2, "--min-order", 3), "min_order must lie between 1 and order"),
+        ((*LEARNED, "--steps", -1), "steps must not be negative"),
+        ((*LEARNED, "--lr", "nan"), "--lr must be a finite number"),
+        ((*LEARNED, "--size-weight", "inf"), "--size-weight must be a finite number"),
+        ((*LEARNED, "--order", 2, "--min-order", 3), "min_order must lie between 1 and order"),
         ((*ONE, "--explainer", "random", "--steps", 5), "random has no setting 'steps'"),
-        ((*ONE, "--explainer", "gradient", "--steps", 5), "gradient has no setting 'steps'; it has floor"),
-        ((*ONE, "--set", "floor=0.1"), "power-link has no setting 'floor'"),
-        ((*ONE, "--set", "steps"), "--set takes name=value, not 'steps'"),
-        ((*ONE, "--set", "steps=many"), "steps of power-link must be a whole number, not 'many'"),
-        ((*ONE, "--set", "lr=nan"), "lr of power-link must be a finite number, not 'nan'"),
         (
-            (*ONE, "--set", "combination=sum"),
+            (*ONE, "--explainer", "gradient", "--steps", 5),
+            "gradient has no setting 'steps'; it has floor (power-link-plus, ",
+        ),
+        ((*ONE, "--steps", 5), "slopes has no setting 'steps'; it has floor, points (power-link-plus, power-link, "),
+        ((*LEARNED, "--set", "floor=0.1"), "power-link has no setting 'floor'"),
+        ((*ONE, "--set", "steps"), "--set takes name=value, not 'steps'"),
+        ((*LEARNED, "--set", "steps=many"), "steps of power-link must be a whole number, not 'many'"),
+        ((*LEARNED, "--set", "lr=nan"), "lr of power-link must be a finite number, not 'nan'"),
+        (
+            (*LEARNED, "--set", "combination=sum"),
             "combination of power-link must be concat or euclidean or none, not 'sum'",
         ),
-        ((*ONE, "--set", "steps=2", "--set", "steps=3"), "steps is set twice"),
-        ((*ONE, "--set", "steps=2", "--steps", 3), "steps is set twice: by --steps and by --set"),
+        ((*LEARNED, "--set", "steps=2", "--set", "steps=3"), "steps is set twice"),
+        ((*LEARNED, "--set", "steps=2", "--steps", 3), "steps is set twice: by --steps and by --set"),
         ((*ONE, "--explainer", "power-link-order-2", "--order", 3), "power-link-order-2 is power-link with order 2"),
         ((*ONE, "--explainer", "pg-explainer"), "pg-explainer must be fitted before it can explain"),
         ((*ONE, "--explainer", "pg-explainer", "--weights", "none.bin"), "there is no file none.bin"),
-        ((*ONE, "--weights", "none.bin"), "power-link has no setting 'weights'"),
+        ((*LEARNED, "--weights", "none.bin"), "power-link has no setting 'weights'"),
         ((), "--head/--relation/--tail, --split, or --queries"),
         ((*ONE, "--split", "test"), "one of"),
         (("--split", "test", "--queries", "x.tsv"), "one of"),
@@ -250,7 +255,7 @@ def test_a_query_that_cannot_be_explained_is_a_status_and_is_counted(powerlink, 
     queries = tmp_path / "q.tsv"
     queries.write_text("a\tr\ta\nstranger\tr\ta\na\tr\ty\na\tr\tc\n")
     out = tmp_path / "out.jsonl"
-    outcome = powerlink("explain", tmp_path / "m", "--queries", queries, "--out", out, "--steps", 3)
+    outcome = powerlink("explain", tmp_path / "m", "--queries", queries, "--out", out)
     assert outcome.code == 0
     statuses = [e.status.value for e in read_explanations(out)]
     assert statuses[:3] == ["head_is_tail", "entity_without_facts", "no_path"]
@@ -380,12 +385,12 @@ def test_explanations_of_another_model_are_refused(powerlink, refused, own_expla
     before = own_explanations.read_bytes()
     assert "another model" in refused("evaluate", other, own_explanations).err
     assert "another model" in refused("report", other, own_explanations, "--out", tmp_path / "r.html").err
-    outcome = refused("explain", other, "--split", "test", "--steps", 5, "--out", own_explanations)
+    outcome = refused("explain", other, "--split", "test", "--out", own_explanations)
     assert "was made with another model" in outcome.err
     assert own_explanations.read_bytes() == before
 
 
-@pytest.mark.parametrize("flags", [("--steps", 6), ("--steps", 5, "--paths", 3), ("--steps", 5, "--seed", 1)])
+@pytest.mark.parametrize("flags", [("--explainer", "random"), ("--paths", 3), ("--seed", 1)])
 def test_explanations_of_other_settings_are_not_mixed(refused, model, own_explanations, flags):
     before = own_explanations.read_bytes()
     outcome = refused("explain", model, "--split", "test", *flags, "--out", own_explanations)
@@ -475,11 +480,11 @@ def test_a_disk_that_fills_while_explaining_keeps_what_is_there(
     own_explanations.write_bytes(b"".join(lines[:3]))
     with monkeypatch.context() as patch:
         patch.setattr("powerlink.run.ledger.os.fsync", no_space)
-        outcome = powerlink("explain", model, "--split", "test", "--steps", 5, "--out", own_explanations)
+        outcome = powerlink("explain", model, "--split", "test", "--out", own_explanations)
     assert outcome.code == 1
     assert "No space left on device; the 3 explanations before are safe" in outcome.err
     assert own_explanations.read_bytes().startswith(b"".join(lines[:3]))
-    assert powerlink("explain", model, "--split", "test", "--steps", 5, "--out", own_explanations).code == 0
+    assert powerlink("explain", model, "--split", "test", "--out", own_explanations).code == 0
     assert own_explanations.read_bytes().splitlines(keepends=True)[:3] == lines[:3]
     assert len({e.query for e in read_explanations(own_explanations)}) == len(read_explanations(own_explanations)) == 8
 
@@ -490,13 +495,13 @@ def test_a_disk_that_fills_in_the_middle_of_a_line_costs_that_line(powerlink, mo
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
     try:
-        outcome = powerlink("explain", model, "--split", "test", "--steps", 2, "--out", out)
+        outcome = powerlink("explain", model, "--split", "test", "--out", out)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert outcome.code == 1
     assert outcome.err.startswith(f"powerlink: cannot write {out}: File too large")
     assert out.stat().st_size == 3000
-    assert powerlink("explain", model, "--split", "test", "--steps", 2, "--out", out).code == 0
+    assert powerlink("explain", model, "--split", "test", "--out", out).code == 0
     assert len({e.query for e in read_explanations(out)}) == len(read_explanations(out)) == 8
 
 
@@ -533,7 +538,7 @@ def test_a_lack_of_memory_is_told(powerlink, families, tmp_path):
 
 
 def test_a_terminal_without_unicode_gets_whole_json(model):
-    command = [COMMAND, "explain", str(model), "--head", "Ève0", *ONE[2:], "--steps", "2", "--json"]
+    command = [COMMAND, "explain", str(model), "--head", "Ève0", *ONE[2:], "--json"]
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"}
     outcome = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=False)
     assert (outcome.returncode, outcome.stderr) == (0, b"")
@@ -550,7 +555,7 @@ def test_a_full_standard_output_is_told(model):
 
 
 def test_a_reader_that_goes_away_is_no_traceback(model):
-    command = f"{COMMAND} explain {model} --split train --steps 1 --json | true"
+    command = f"{COMMAND} explain {model} --split train --json | true"
     outcome = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)
     assert outcome.stderr == b""
 

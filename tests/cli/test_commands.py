@@ -101,7 +101,7 @@ def test_train_says_what_it_learned_from_and_how_well(powerlink, families, tmp_p
 def test_every_model_can_be_trained_and_explained(powerlink, families, tmp_path, encoder, decoder):
     shape = ("--encoder", encoder, "--decoder", decoder, "--epochs", 1, "--dim", 20)
     assert powerlink("train", "--data", families, *shape, "--out", tmp_path).code == 0
-    outcome = powerlink("explain", tmp_path, *ONE, "--steps", 2)
+    outcome = powerlink("explain", tmp_path, *ONE)
     assert outcome.code == 0
     assert outcome.out.startswith("Carl0 ─lives_in→ Town0\nscore ")
 
@@ -179,8 +179,8 @@ def test_one_triple_is_explained_in_cards(powerlink, model):
 
 
 def test_a_profile_tells_the_stages_apart_from_the_result_and_memory_changes_only_the_batches(powerlink, model):
-    usual = powerlink("explain", model, *ONE, "--steps", 5, "--json")
-    outcome = powerlink("explain", model, *ONE, "--steps", 5, "--json", "--profile", "--memory", 0.001)
+    usual = powerlink("explain", model, *ONE, "--json")
+    outcome = powerlink("explain", model, *ONE, "--json", "--profile", "--memory", 0.001)
     assert outcome.code == 0
     assert outcome.out == usual.out
     assert re.search(r"1 explanation in [\d.]+ s", outcome.err)
@@ -200,13 +200,13 @@ def test_one_triple_is_explained_in_json(powerlink, model, tmp_path):
 def test_many_are_explained_into_a_file_and_counted(powerlink, model, explanations):
     found = read_explanations(explanations)
     assert len({e.query for e in found}) == len(found) == 8
-    outcome = powerlink("explain", model, "--split", "test", "--steps", 5, "--out", explanations)
+    outcome = powerlink("explain", model, "--split", "test", "--out", explanations)
     assert "8 of 8 are already in" in outcome.said
     assert re.search(r"8 queries \d explained", outcome.said)
 
 
 def test_json_beside_a_file_prints_what_was_asked_and_not_all_that_is_in_it(powerlink, model, explanations):
-    outcome = powerlink("explain", model, *ONE, "--steps", 5, "--out", explanations, "--json")
+    outcome = powerlink("explain", model, *ONE, "--out", explanations, "--json")
     assert [json.loads(line)["query"]["head"] for line in outcome.out.splitlines()] == ["Carl0"]
 
 
@@ -269,7 +269,24 @@ def test_a_fit_is_told_and_used(powerlink, model, weights, tmp_path):
 
 
 def test_settings_reach_the_explainer_and_the_report(powerlink, model):
-    flags = ("--steps", 7, "--order", 2, "--path-weight", 0, "--paths", 2, "--max-length", 2, "--hops", 2, "--seed", 3)
+    flags = (
+        "--explainer",
+        "power-link",
+        "--steps",
+        7,
+        "--order",
+        2,
+        "--path-weight",
+        0,
+        "--paths",
+        2,
+        "--max-length",
+        2,
+        "--hops",
+        2,
+        "--seed",
+        3,
+    )
     made_by = json.loads(powerlink("explain", model, *ONE, *flags, "--json").out)["made_by"]
     assert made_by["seed"] == 3
     expected = {"steps": 7, "order": 2, "path_weight": 0.0, "paths": 2, "max_length": 2, "hops": 2}
@@ -277,7 +294,7 @@ def test_settings_reach_the_explainer_and_the_report(powerlink, model):
 
 
 def test_heads_can_be_ranked_instead(powerlink, model):
-    outcome = powerlink("explain", model, *ONE, "--rank-heads", "--steps", 2)
+    outcome = powerlink("explain", model, *ONE, "--rank-heads")
     assert "among heads" in outcome.said
     assert outcome.out.startswith("Carl0 ─lives_in→ Town0")
 

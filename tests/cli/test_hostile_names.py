@@ -78,7 +78,7 @@ def test_a_hostile_name_is_asked_for_and_told(powerlink, hostile_model, kind):
     answers = json.loads(powerlink("predict", hostile_model, *asked, "--top", 30, "--json").out)
     assert {answer["head"] for answer in answers} == {name}
     assert set(NAMES.values()) <= {answer["tail"] for answer in answers}
-    explained = powerlink("explain", hostile_model, *asked, "--tail=the middle", "--steps", 2, "--max-length", 2)
+    explained = powerlink("explain", hostile_model, *asked, "--tail=the middle", "--max-length", 2)
     assert explained.code == 0
     assert_inert(explained.out)
     if kind in ("script", "markup", "template"):
@@ -86,7 +86,7 @@ def test_a_hostile_name_is_asked_for_and_told(powerlink, hostile_model, kind):
 
 
 def test_json_for_machines_is_inert_too(powerlink, hostile_model):
-    for command in (("explain", "--split", "test", "--steps", "2"), ("predict", f"--relation={RELATION}", "--head= ")):
+    for command in (("explain", "--split", "test"), ("predict", f"--relation={RELATION}", "--head= ")):
         outcome = powerlink(command[0], hostile_model, *command[1:], "--json")
         assert_inert(outcome.out)
     assert_inert(powerlink("rank", hostile_model, "--json").out)
@@ -109,7 +109,7 @@ def test_the_whole_way_with_hostile_names(powerlink, hostile_model, tmp_path):
     queries = tmp_path / "queries.csv"
     queries.write_bytes(as_csv(ASKED))
     out, page = tmp_path / "[bold]out.jsonl", tmp_path / "[red]r.html"
-    outcome = powerlink("explain", hostile_model, "--queries", queries, "--steps", 2, "--out", out)
+    outcome = powerlink("explain", hostile_model, "--queries", queries, "--out", out)
     assert outcome.code == 0
     assert f"{len(ASKED)} explanations in {out}" in outcome.said
     found = read_explanations(out)
@@ -126,7 +126,7 @@ def test_the_whole_way_with_hostile_names(powerlink, hostile_model, tmp_path):
     assert "&lt;script&gt;alert(1)" in text
     assert not any(name.startswith("on") for _, attributes in tags.tags for name in attributes)
     assert "{{ 7 * 7 }}" in "".join(tags.text)
-    again = powerlink("explain", hostile_model, "--queries", queries, "--steps", 2, "--out", out)
+    again = powerlink("explain", hostile_model, "--queries", queries, "--out", out)
     assert f"{len(ASKED)} of {len(ASKED)} are already in" in again.said
 
 
@@ -146,6 +146,6 @@ def test_a_hostile_name_that_is_not_there_is_still_one_sentence(refused, hostile
 def test_a_path_that_is_not_utf8_is_printed_all_the_same(powerlink, hostile_model, tmp_path):
     out = str(tmp_path) + "/\udcff.jsonl"
     asked = (f"--head={NAMES['tab']}", f"--relation={RELATION}", "--tail=the middle")
-    outcome = powerlink("explain", hostile_model, *asked, "--steps", 1, "--out", out)
+    outcome = powerlink("explain", hostile_model, *asked, "--out", out)
     assert outcome.code == 0
     assert "\\udcff.jsonl" in outcome.out

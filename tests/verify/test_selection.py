@@ -6,7 +6,17 @@ import torch
 from builders import MessageSum, computation_graph, edges_without, model_of, random_rows
 from powerlink.paths.propose import propose
 from powerlink.paths.search import PathBatch, SearchGraph, best_paths
-from powerlink.verify.selection import NOISE, choose_by_largest_drop, choose_in_order, route_of
+from powerlink.verify.carried import Carried, fact_of, measure_carried
+from powerlink.verify.selection import (
+    DECORATIVE,
+    NOISE,
+    SLIGHT,
+    choose_by_carried,
+    choose_by_largest_drop,
+    choose_in_order,
+    resolution,
+    route_of,
+)
 
 N, R = 10, 2
 QUERIES = [(0, 0, 1), (2, 3, 3), (4, 1, 9), (5, 0, 6), (0, 1, 9)]
@@ -154,3 +164,116 @@ def test_without_candidates_nothing_is_chosen():
     choice = choose_by_largest_drop(MessageSum([1.0] * 4), graph, paths, 2)
     assert choice.index.tolist() == [[-1, -1], [-1, -1]]
     assert choice.drop.tolist() == [0.0, 0.0]
+
+
+def naive_reasons(graph, paths, carried, query, count):
+    """Reasons first, fewest facts first, then what is carried together, then the fall; one of each route and core."""
+    own = [i for i in range(paths.count) if paths.query[i] == query]
+    size = max(1.0, abs(carried.base[query].item()))
+    step = resolution(torch.float64) * size
+    largest = max((carried.drop[i].item() for i in own), default=0.0)
+
+    def is_reason(i):
+        return carried.together[i] > step and carried.alone[i].abs().max() >= SLIGHT * max(largest, 0.0)
+
+    def core(i):
+        length = int(paths.length[i])
+        facts = fact_of(graph, paths.edges[i]).tolist()
+        slight = [abs(a) < DECORATIVE * abs(carried.drop[i].item()) for a in carried.alone[i].tolist()]
+        return tuple("any" if 0 < k < length - 1 and slight[k] else facts[k] for k in range(length))
+
+    def key(i):
+        joint = round(carried.together[i].item() / step) if is_reason(i) else 0
+        return (not is_reason(i), int(paths.length[i]), -joint, -round(carried.drop[i].item() / step), i)
+
+    taken, routes, cores, witnesses = [], set(), set(), []
+    for i in sorted((i for i in own if is_reason(i) or carried.drop[i] > NOISE * size), key=key):
+        if route(graph, path_of(paths, i)) in routes:
+            continue
+        routes.add(route(graph, path_of(paths, i)))
+        if core(i) in cores:
+            continue
+        cores.add(core(i))
+        taken.append(i)
+        witnesses.append(sum(core(j) == core(i) for j in own))
+    return taken[:count], witnesses[:count]
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("name", ["rgcn-transe", "wgcn-conve", "compgcn-distmult"])
+def test_the_choice_by_what_is_carried_is_that_of_a_naive_sort(name, layers):
+    model = model_of(*name.split("-"), layers, N, R)
+    some_stand_for_several = False
+    for seed in range(2):
+        graph, paths = graph_and_paths(seed, count=30)
+        carried = measure_carried(model, graph, paths)
+        index, witnesses = choose_by_carried(graph, paths, carried, 4)
+        for q in range(len(QUERIES)):
+            expected, stands_for = naive_reasons(graph, paths, carried, q, 4)
+            gap = 4 - len(expected)
+            assert index[q].tolist() == expected + [-1] * gap
+            assert witnesses[q].tolist() == stands_for + [0] * gap
+            some_stand_for_several |= max(stands_for, default=0) > 1
+    assert some_stand_for_several or layers == 2
+
+
+def table_of(*rows):
+    """What paths carry, from (together, fall, effects of each fact)."""
+    alone = torch.zeros(len(rows), 3, dtype=torch.float64)
+    for i, (_, _, effects) in enumerate(rows):
+        alone[i, : len(effects)] = torch.tensor(effects)
+    together, drop = (torch.tensor([row[i] for row in rows], dtype=torch.float64) for i in (0, 1))
+    return Carried(drop, alone, together, torch.zeros(1, dtype=torch.float64))
+
+
+def two_ways():
+    """0 → 1 → 3 and the detour 0 → 2 → 1 → 3, and the graph they are in."""
+    graph = computation_graph([(0, 0, 1), (1, 0, 3), (0, 0, 2), (2, 0, 1)], 4, 1, [(0, 0, 3)], 2)
+    paths = propose(graph, torch.ones(graph.num_edges), cost="inverse", count=5, min_length=1, max_length=3)
+    assert paths.length.tolist() == [2, 3]
+    return graph, paths
+
+
+def test_a_reason_of_two_facts_beats_the_detour_around_it_however_much_that_lowers_the_score():
+    graph, paths = two_ways()
+    carried = table_of((0.1, 0.3, (0.2, 0.2)), (0.2, 0.9, (0.3, 0.3, 0.3)))
+    assert choose_by_carried(graph, paths, carried, 2)[0].tolist() == [[0, 1]]
+
+
+def test_a_path_whose_facts_carry_nothing_together_never_stands_above_one_whose_facts_do():
+    graph, paths = two_ways()
+    for nothing in (0.0, -0.5, 1e-17):
+        carried = table_of((nothing, 0.9, (0.5, 0.5)), (0.01, 0.1, (0.1, 0.1, 0.1)))
+        assert choose_by_carried(graph, paths, carried, 2)[0].tolist() == [[1, 0]]
+
+
+def test_a_short_path_that_does_next_to_nothing_is_no_reason():
+    graph, paths = two_ways()
+    carried = table_of((1e-4, 1e-3, (1e-3, 1e-3)), (0.2, 0.9, (0.3, 0.3, 0.3)))
+    assert choose_by_carried(graph, paths, carried, 2)[0].tolist() == [[1, 0]]
+
+
+def test_paths_that_do_nothing_at_all_are_not_shown():
+    graph, paths = two_ways()
+    carried = table_of((0.0, NOISE / 2, (0.0, 0.0)), (0.0, -0.1, (0.0, 0.0, -0.1)))
+    index, witnesses = choose_by_carried(graph, paths, carried, 2)
+    assert index.tolist() == [[-1, -1]]
+    assert witnesses.tolist() == [[0, 0]]
+
+
+def test_paths_that_differ_in_a_hop_that_does_nothing_are_told_as_one():
+    rows = [(0, 0, 1), (1, 0, 2), (1, 1, 5), (5, 0, 2), (2, 0, 3), (1, 1, 4), (4, 0, 2)]
+    graph = computation_graph([*rows[:2], rows[4], (1, 1, 2)], 6, 2, [(0, 0, 3)], 2)
+    path = [(0, 0, 1), (1, 0, 2), (2, 0, 3)]
+    other = [(0, 0, 1), (1, 1, 2), (2, 0, 3)]
+    places = {
+        (int(graph.entity[s]), int(r), int(graph.entity[t])): e
+        for e, (s, r, t) in enumerate(zip(graph.source, graph.relation, graph.target, strict=True))
+    }
+    edges = torch.tensor([[places[step] for step in steps] for steps in (path, other)])
+    query, length = torch.zeros(2, dtype=torch.int64), torch.full((2,), 3)
+    paths = PathBatch(query, edges, length, torch.zeros(2, dtype=torch.float64))
+    carried = table_of((0.0, 0.5, (0.25, 0.001, 0.25)), (0.0, 0.5, (0.25, 0.0, 0.25)))
+    index, witnesses = choose_by_carried(graph, paths, carried, 2)
+    assert index.tolist() == [[0, -1]]
+    assert witnesses.tolist() == [[2, 0]]

@@ -41,7 +41,7 @@ class Recipe:
         for name in given:
             if name not in known:
                 listed = ", ".join(sorted(known)) or "none at all"
-                raise SettingsError(f"{self.name} has no setting {name!r}; it has {listed}")
+                raise SettingsError(f"{self.name} has no setting {name!r}; it has {listed}{_who_has(name)}")
             if name in self.fixed:
                 raise SettingsError(
                     f"{self.name} is {self.kind.name} with {name} {self.fixed[name]}: to set it, use {self.kind.name}"
@@ -49,6 +49,12 @@ class Recipe:
         called = {"name": self.name} if self.fixed else {}
         made: Explainer = self.kind(**called, **self.fixed, **given)
         return made
+
+
+def _who_has(setting: str) -> str:
+    """Return the explainers that do have a setting, to be added to a refusal; nothing where none has."""
+    having = [recipe.name for recipe in EXPLAINERS.values() if setting in settings_of(recipe.kind) and not recipe.fixed]
+    return f" ({', '.join(having)} {'has' if len(having) == 1 else 'have'} it: choose by --explainer)" if having else ""
 
 
 def _ablation(suffix: str, line: str, **fixed: Any) -> Recipe:
