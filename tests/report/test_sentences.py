@@ -65,6 +65,16 @@ def test_slight_hops_lie_between_others_and_are_seen(france: Explanation) -> Non
         assert slight_hops(france, replace(path, facts=facts)) == slight
 
 
+def test_the_order_is_told_as_it_is(france: Explanation) -> None:
+    carried = by_carried(france)
+    assert "then by the fall of the score without them, per fact" in sentences.order(carried)
+    some = replace(carried, paths=carried.paths[:3])
+    assert sentences.order(some) == "Ordered by what their facts carry together, per fact."
+    assert sentences.per_fact(some, some.paths[0]) == "0.15 per fact"
+    assert sentences.per_fact(some, replace(some.paths[0], together=0.0004)) == ""
+    assert sentences.per_fact(france, france.paths[0]) == "", "where they are ordered by something else"
+
+
 def test_the_first_number_is_the_one_that_orders(france: Explanation) -> None:
     assert leading(france) is Measure.WITHOUT
     assert leading(by_carried(france)) is Measure.TOGETHER

@@ -104,7 +104,8 @@ def _said(explanation: Explanation) -> str:
         said += f" (probability {wording.probability(explanation.probability)})"
     if explanation.rank is not None:
         said += f", rank {wording.rank(explanation.rank)} {wording.ranked(explanation.query)}"
-    return said if wording.is_explained(explanation.status) else f"{said}; {status}"
+    told = wording.is_explained(explanation.status) or sentences.is_doubtful(explanation.status)  # that in full below
+    return said if told else f"{said}; {status}"
 
 
 def _doubts(explanation: Explanation, width: float) -> list[str]:

@@ -74,6 +74,8 @@ def remarks(explanation: Explanation) -> list[str]:
 
 def order(explanation: Explanation) -> str:
     """Say what the order of the paths follows."""
+    if leading(explanation) is Measure.TOGETHER and any((path.together or 0.0) <= 0 for path in explanation.paths):
+        return "Ordered by what their facts carry together, then by the fall of the score without them, per fact."
     return {
         Measure.TOGETHER: "Ordered by what their facts carry together, per fact.",
         Measure.WITHOUT: "Ordered by the fall of the score, each on top of those before it.",
@@ -109,7 +111,8 @@ def per_fact(explanation: Explanation, path: ExplainedPath) -> str:
     """Return what the order follows where paths are of different lengths; nothing where it says no more."""
     if path.together is None or len(path.facts) < 2 or leading(explanation) is not Measure.TOGETHER:
         return ""
-    return f"{wording.amount(path.together / len(path.facts))} per fact"
+    share = wording.amount(path.together / len(path.facts))
+    return "" if share == wording.amount(0.0) else f"{share} per fact"
 
 
 def each_alone(path: ExplainedPath) -> list[str]:
