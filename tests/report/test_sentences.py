@@ -109,3 +109,13 @@ def test_many_steps_are_told_by_the_first_and_the_last(france: Explanation) -> N
     nine, ten = (sentences.deletion_row(replace(france, deletion=tuple(map(float, range(n))))) for n in (9, 10))
     assert "…" not in nine
     assert ten.endswith("7.00 · … · 9.00")
+
+
+def test_the_mean_fall_says_over_what(france: Explanation) -> None:
+    told = [sentences.deletion_mean(replace(france, deletion=(6.31,) * n)) for n in (0, 1, 2, 3)]
+    assert told == [
+        "",
+        "without 1 fact; mean fall per fact 1.00",
+        "without 1, 2 facts; mean fall per fact 0.75",
+        "without 1, 2, … 3 facts; mean fall per fact 0.61",
+    ]

@@ -130,13 +130,13 @@ def deletion_row(explanation: Explanation) -> str:
 
 
 def deletion_mean(explanation: Explanation) -> str:
-    """Return the mean fall per removed fact in words; nothing where there is no curve."""
+    """Say what the row of scores leaves out, and the mean fall per removed fact; nothing where there is no curve."""
     area = explanation.deletion_area
     if area is None:
         return ""
-    return (
-        f"mean fall per removed fact {wording.amount(area)}, over {wording.counted(len(explanation.deletion), 'fact')}"
-    )
+    count = len(explanation.deletion)
+    removed = "1 fact" if count == 1 else f"1, {'' if count == 2 else '2, … '}{count} facts"
+    return f"without {removed}; mean fall per fact {wording.amount(area)}"
 
 
 def judged(explanation: Explanation) -> str:
