@@ -63,6 +63,8 @@ def test_slight_hops_lie_between_others_and_are_seen(france: Explanation) -> Non
     for effect, slight in ((0.0604, (1,)), (0.0606, ()), (-0.0604, (1,)), (-0.0606, ()), (None, ())):
         facts = (path.facts[0], replace(path.facts[1], effect=effect), path.facts[2])
         assert slight_hops(france, replace(path, facts=facts)) == slight
+    nothing = tuple(replace(fact, effect=0.0) for fact in path.facts)
+    assert slight_hops(france, replace(path, facts=nothing)) == (1,), "the first and the last are never decoration"
 
 
 def test_the_order_is_told_as_it_is(france: Explanation) -> None:
