@@ -157,6 +157,14 @@ class Explanation:
     made_by: MadeBy | None = None
     probability: float | None = None  # calibrated, see Calibration; None: it could not be, and is not shown
 
+    @property
+    def deletion_area(self) -> float | None:
+        """The mean fall of the logit per removed fact: the mean over k of (score − deletion[k − 1]) / k."""
+        if self.score is None or not self.deletion:
+            return None
+        # Per fact at every step, so that many facts do not win over few by being many.
+        return sum((self.score - left) / k for k, left in enumerate(self.deletion, start=1)) / len(self.deletion)
+
     def _repr_html_(self) -> str:
         """Show this explanation in a notebook."""
         from powerlink.report.html import render_fragment  # noqa: PLC0415 - a look upwards, see pyproject.toml
@@ -164,13 +172,13 @@ class Explanation:
         return render_fragment(self)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
-        """Return the paths' facts as a graph: relations as keys, `paths` and `worth` on edges, `role` on nodes."""
+        """Return the facts as a graph, relations as keys: `paths`, `worth`, `effect` on edges, `role` on nodes."""
         from powerlink.report.export import to_networkx  # noqa: PLC0415
 
         return to_networkx(self)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """Return a row per hop of every path, with what the model says without that path."""
+        """Return a row per hop of every path, with what the model says without that fact and without that path."""
         from powerlink.report.export import to_dataframe  # noqa: PLC0415
 
         return to_dataframe(self)

@@ -40,8 +40,15 @@ HOSTILE_NAMES = (
 )
 
 
-def make_path(*facts: Fact, without: float, rank: float | None = None, by: str = "powerlink") -> ExplainedPath:
-    return ExplainedPath(facts, 0.5, 0.7, without, rank, by)
+def make_path(
+    *facts: Fact,
+    without: float,
+    rank: float | None = None,
+    by: str = "powerlink",
+    together: float | None = None,
+    witnesses: int = 1,
+) -> ExplainedPath:
+    return ExplainedPath(facts, 0.5, 0.7, without, rank, by, together, witnesses)
 
 
 @pytest.fixture
@@ -59,31 +66,39 @@ def made_by() -> MadeBy:
 
 @pytest.fixture
 def france(made_by: MadeBy) -> Explanation:
-    part_of = Fact("Western Europe", "part_of", "Europe")
+    part_of = Fact("Western Europe", "part_of", "Europe", effect=0.5)
     paths = (
-        make_path(Fact("France", "in_region", "Western Europe"), part_of, without=5.02, rank=3.0),
         make_path(
-            Fact("France", "borders", "Spain"),
-            Fact("Spain", "in_region", "Southern Europe"),
-            Fact("Southern Europe", "part_of", "Europe"),
+            Fact("France", "in_region", "Western Europe", effect=2.09), part_of, without=5.02, rank=3.0, together=0.3
+        ),
+        make_path(
+            Fact("France", "borders", "Spain", effect=0.6),
+            Fact("Spain", "in_region", "Southern Europe", effect=0.02),
+            Fact("Southern Europe", "part_of", "Europe", effect=0.9),
             without=6.1,
             rank=2.5,
             by="gradient",
+            together=0.36,
+            witnesses=12,
         ),
         make_path(
-            Fact("Germany", "borders", "France", inverse=True),
-            Fact("Germany", "in_region", "Western Europe", visible=False),
+            Fact("Germany", "borders", "France", inverse=True, effect=0.21),
+            Fact("Germany", "in_region", "Western Europe", visible=False, effect=0.0),
             part_of,
             without=6.6,
             rank=1.0,
+            together=0.0,
         ),
         make_path(
-            Fact("France", "member_of", "European Union"),
-            Fact("Europe", "has_organisation", "European Union", inverse=True),
+            Fact("France", "member_of", "European Union", effect=-0.05),
+            Fact("Europe", "has_organisation", "European Union", inverse=True, effect=0.1),
             without=6.9,
             rank=1.0,
+            together=-0.36,
         ),
-        make_path(Fact("Europe", "largest_country", "France", inverse=True), without=7.2, rank=1.0),
+        make_path(
+            Fact("Europe", "largest_country", "France", inverse=True, effect=0.11), without=7.2, rank=1.0, together=0.11
+        ),
     )
     return Explanation(
         query=Query("France", "located_in", "Europe"),
@@ -94,6 +109,7 @@ def france(made_by: MadeBy) -> Explanation:
         without_all=Outcome(1.02, 412.0),
         only_these=Outcome(7.01, 1.0),
         without_top={1: Outcome(5.02, 3.0), 2: Outcome(3.4, 40.0)},
+        deletion=(5.22, 5.02, 4.1, 3.45, 3.4, 3.2, 3.1, 2.6, 2.0, 1.02),
         considered=57,
         paper=PaperMetrics(0.41, 0.03, 0.98, 0.95, 1.0, {1: 2.0, 3: 5.0}),
         size=GraphSize(412, 3021, 1200),
@@ -122,5 +138,6 @@ def hostile(request: pytest.FixtureRequest) -> Explanation:
             make_path(Fact(name, "knows", "Spain"), Fact("Spain", "in", "Europe"), without=1.9999999),
         ),
         without_all=Outcome(0.0, None),
+        remarks=(name,),
         made_by=MadeBy(name, {name: name}, 0, name, name, name, {name: name}),
     )

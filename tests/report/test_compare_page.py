@@ -117,7 +117,7 @@ def test_the_page_says_what_the_figures_mean_and_whose_order_stands_side_by_side
         "tables": {"carried": comparison.tables["carried"]},
         "overlaps": {"carried": comparison.overlaps["carried"]},
     }
-    assert "first 3 paths as the model's word chooses them" in render_page([replace(comparison, **proof)], {})
+    assert "first 3 paths by what their facts carry together" in render_page([replace(comparison, **proof)], {})
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from powerlink.explanation import ExplainedPath, Explanation, Fact, Query, Status
-from powerlink.report.drawing import Box, Drawing, lay_out, path_strengths
+from powerlink.report.drawing import Box, Drawing, lay_out
 from powerlink.report.layering import merge_paths
 from powerlink.report.lettering import break_lines, text_width
 from powerlink.report.rows import order_layers, settle
@@ -80,8 +81,9 @@ def test_the_full_example(france: Explanation) -> None:
     assert sorted(names) == sorted(set(names))
     assert len(drawing.edges) == len({fact for path in france.paths for fact in path.facts}) == 10
     shared = next(edge for edge in drawing.edges if len(edge.paths) == 2)
-    assert shared.fact == Fact("Western Europe", "part_of", "Europe")
-    assert shared.strength == 1.0
+    assert shared.fact == Fact("Western Europe", "part_of", "Europe", effect=0.5)
+    assert shared.strength == pytest.approx(0.5 / 2.09)
+    assert drawing.largest == 2.09
 
 
 def test_hostile_names_can_be_drawn(hostile: Explanation) -> None:
@@ -128,12 +130,40 @@ def test_settled_rows_keep_their_gaps(wanted: list[float], data: st.DataObject) 
     assert sum(rows) == pytest.approx(sum(wanted), abs=1e-6)
 
 
-def test_strength_is_a_share_of_the_largest_fall() -> None:
+def test_widths_in_older_reports_follow_the_fall_without_the_path() -> None:
     explanation = explain(
         walk("H", "T", without=-1.0), walk("H", "a", "T", without=0.5), walk("H", "b", "T", without=2)
     )
-    assert path_strengths(explanation) == [1.0, 0.25, 0.0]
-    assert path_strengths(explain(walk("H", "T", without=1.0))) == [0.0]
+    drawing = lay_out(explanation)
+    assert [edge.strength for edge in drawing.edges] == [1.0, 0.25, 0.25, 0.0, 0.0]
+    assert drawing.largest == 2.0
+    assert [edge.strength for edge in lay_out(explain(walk("H", "T", without=1.0))).edges] == [0.0]
+
+
+effects = st.floats(-5, 5).map(lambda effect: round(effect, 3))
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(effects, min_size=1, max_size=4), min_size=1, max_size=4), effects)
+def test_widths_follow_the_effects_of_the_facts(rows: list[list[float]], without: float) -> None:
+    paths = []
+    for i, row in enumerate(rows):
+        path = walk("H", *(f"{i}.{j}" for j in range(1, len(row))), "T", without=without, relation=str(i))
+        facts = tuple(replace(fact, effect=effect) for fact, effect in zip(path.facts, row, strict=True))
+        paths.append(replace(path, facts=facts))
+    drawing = lay_out(explain(*paths))
+    largest = max(0.0, *(effect for row in rows for effect in row))
+    assert drawing.largest == largest
+    for edge in drawing.edges:
+        assert edge.fact.effect is not None
+        assert edge.strength * largest == pytest.approx(max(0.0, edge.fact.effect))
+
+
+def test_a_fact_is_one_edge_whatever_rounding_made_of_its_effect() -> None:
+    first, second = walk("H", "a", "T"), walk("H", "a", "b", "T")
+    shared = [replace(path.facts[0], effect=effect) for path, effect in ((first, 0.5), (second, 0.5000001))]
+    paths = [replace(p, facts=(fact, *p.facts[1:])) for p, fact in zip((first, second), shared, strict=True)]
+    assert len(lay_out(explain(*paths)).edges) == 4
 
 
 def test_names_break_where_they_can() -> None:

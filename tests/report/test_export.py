@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from variants import as_older
 
 from builders import knowledge_graph
 from powerlink.errors import MismatchError, SettingsError
@@ -28,6 +29,12 @@ def test_networkx_has_every_fact_once_in_its_stored_direction(france):
     falls = [france.score - path.score_without for path in france.paths]
     assert graph.edges["France", "Spain", "borders"]["worth"] == pytest.approx(falls[1] / max(falls))
     assert graph.graph["score"] == france.score
+    assert {(h, k, t): e for h, t, k, e in graph.edges(keys=True, data="effect")} == {
+        (f.head, f.relation, f.tail): f.effect for path in france.paths for f in path.facts
+    }
+    assert graph.graph["together"] == [path.together for path in france.paths]
+    assert graph.graph["witnesses"] == [1, 12, 1, 1, 1]
+    assert graph.graph["deletion"] == list(france.deletion)
 
 
 def test_a_data_frame_has_a_row_per_hop(france):
@@ -37,7 +44,16 @@ def test_a_data_frame_has_a_row_per_hop(france):
     first = frame.iloc[0]
     assert (first["path"], first["hop"], first["head"], first["tail"]) == (1, 1, "France", "Western Europe")
     assert frame.groupby("path")["score_without"].first().tolist() == [path.score_without for path in france.paths]
+    assert frame["effect"].tolist() == [fact.effect for path in france.paths for fact in path.facts]
+    assert frame.groupby("path")["together"].first().tolist() == [path.together for path in france.paths]
+    assert frame.groupby("path")["witnesses"].first().tolist() == [1, 12, 1, 1, 1]
     assert frame["inverse"].tolist() == [fact.inverse for path in france.paths for fact in path.facts]
+
+
+def test_older_explanations_have_no_effects(france):
+    older = as_older(france)
+    assert {effect for *_, effect in older.to_networkx().edges(data="effect")} == {None}
+    assert older.to_dataframe()[["effect", "together"]].isna().all(axis=None)
 
 
 def test_pyg_gets_the_paths_with_names(france):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,12 +27,18 @@ def test_the_figure_shows_what_the_drawing_holds(france: Explanation) -> None:
     drawing = lay_out(france)
     lines = [line for edge in drawing.edges for line in edge.lines]
     lines += [line for node in drawing.nodes for line in node.lines]
-    assert found[2:] == lines
+    assert found[2:-4] == lines
+    assert found[-4:] == [
+        "Width: the score's fall without that fact alone,",
+        "0  to",
+        "2.09",
+        "Arrows point the way the facts do. Dashed: not seen by the model.",
+    ]
     assert Gcf.figs == {}
 
 
 def test_text_stays_inside_the_figure(france: Explanation) -> None:
-    figure = draw(france)
+    figure = draw(replace(france, status=Status.FAINT, remarks=("a long doubt " * 20,)))
     renderer = FigureCanvasAgg(figure).get_renderer()
     for text in figure.axes[0].texts:
         box = text.get_window_extent(renderer)
@@ -44,6 +51,15 @@ def test_text_stays_inside_the_figure(france: Explanation) -> None:
 def test_a_figure_without_paths_says_why(no_path: Explanation) -> None:
     assert "score −1.20, rank 532 among heads; no path" in words(no_path)
     assert "not finite" in words(Explanation(Query("A", "r", "B"), Status.NOT_FINITE, None, None))
+
+
+def test_a_figure_says_what_casts_doubt_on_it(france: Explanation, no_path: Explanation) -> None:
+    doubted = replace(france, status=Status.FAINT, remarks=("the mask is 1 nearly everywhere",))
+    found = words(doubted)
+    above = " ".join(found[2 : found.index(lay_out(france).edges[0].lines[0])])
+    assert Status.FAINT.meaning in above
+    assert "The mask is 1 nearly everywhere." in above
+    assert not any("Width" in text for text in words(no_path))
 
 
 def test_dollars_are_dollars() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from variants import as_older, by_carried
 
 from powerlink.explanation import Explanation, Outcome, Query, Status
 from powerlink.report.text import print_explanations, render_summary, render_text
@@ -33,10 +34,48 @@ def test_a_full_card(france: Explanation) -> None:
         "proposed by gradient",
         "without all of these: score 7.31 → 1.02 (−6.29), rank 1 → 412",
         "with only these:      score 7.31 → 7.01 (−0.30), rank 1 → 1",
+        "Without these 5 paths the score falls from 7.31 to 1.02, and the rank goes from",
+        "Why: ordered by the fall of the score, each on top of those before it",
+        "carried together: 0.30 ",
+        "each alone: 2.09 · 0.50 ",
+        "each alone: 0.60 · 0.020 · 0.90 (hop 2 changes next to nothing)",
+        "one of 12 such paths: they differ only in hops that change next to nothing",
+        "How much hangs on these\n",
+        "fact after fact:      5.22 · 5.02 · 4.10 · 3.45 · 3.40 · 3.20 · 3.10 · 2.60 · …",
+        "without 1, 2, … 10 facts; mean fall per fact 0.91",
         "57 candidate paths judged on the model",
     ):
         assert line in text
     assert "explained" not in text
+    assert "hop 2 changes" not in text.split("Germany ┄")[1], "what the model does not see is told as that"
+
+
+def test_the_number_that_orders_the_paths_comes_first(france: Explanation) -> None:
+    def first(explanation: Explanation) -> list[str]:
+        return re.findall(r"^│ (carried together|without it|cost)", shown(explanation), re.MULTILINE)
+
+    assert first(france)[:2] == ["without it", "carried together"]
+    assert first(by_carried(france))[:2] == ["carried together", "without it"]
+    assert "carried together: 0.30 (0.15 per fact)" in shown(by_carried(france))
+    assert "ordered by what their facts carry together, then by the fall" in shown(by_carried(france))
+    assert france.made_by is not None
+    mask = replace(france, made_by=replace(france.made_by, settings={"select": "mask"}))
+    assert first(mask)[:3] == ["cost", "carried together", "without it"]
+    assert "cost: 0.70 (score 0.50)" in shown(mask)
+
+
+def test_an_older_report_says_what_it_knows(france: Explanation) -> None:
+    text = shown(as_older(france))
+    for words in ("carried", "alone", "fact after fact", "such paths"):
+        assert words not in text
+    assert "without it: score 7.31 → 5.02 (−2.29), rank 1 → 3" in text
+
+
+def test_doubts_stand_before_the_paths(france: Explanation) -> None:
+    doubted = replace(france, status=Status.FAINT, remarks=("the mask is 1 nearly everywhere", "and so on."))
+    text = shown(doubted)
+    assert text.index("Faint: paths were found") < text.index("Doubt: The mask is 1 nearly everywhere.\n")
+    assert text.index("Doubt: And so on.\n") < text.index("Why: ")
 
 
 def test_a_probability_that_is_not_calibrated_is_not_shown(france: Explanation) -> None:
@@ -64,6 +103,7 @@ def test_what_was_not_measured_is_left_out(france: Explanation) -> None:
     text = shown(bare)
     assert "rank" not in text.replace("rank 1 → 3", "")
     assert "with only these" not in text
+    assert "fact after fact" not in shown(replace(france, deletion=()))
     assert "without it" not in shown(replace(france, score=None))
 
 

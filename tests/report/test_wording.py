@@ -73,6 +73,19 @@ def test_ranks_and_counts() -> None:
     assert wording.ranked(Query("h", "r", "t", inverse=True)) == "among heads"
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.412, "0.41"), (0.0123, "0.012"), (0.0006, "0.001"), (0.0004, "0.00"), (-0.0731, "−0.073"), (12.0, "12.00")],
+)
+def test_parts_of_a_score_show_what_differs_from_nothing(value: float, words: str) -> None:
+    assert wording.amount(value) == words
+
+
+@pytest.mark.parametrize(("words", "said"), [("it is so", "It is so."), (" Really? ", "Really?"), ("a.", "A.")])
+def test_sentences_end(words: str, said: str) -> None:
+    assert wording.sentence(words) == said
+
+
 def test_statuses_with_paths() -> None:
     assert [status for status in Status if wording.is_explained(status)] == [
         Status.EXPLAINED,

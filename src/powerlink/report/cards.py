@@ -1,4 +1,4 @@
-"""What the HTML templates read: an explanation as words, shares of a bar, and a drawing."""
+"""What the HTML templates read: an explanation as words, bars of one fixed scale, and drawings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from powerlink.explanation import ExplainedPath, Explanation, Fact, MadeBy, Outcome, Status
-from powerlink.report import svg, wording
-from powerlink.report.wording import counted, harmless
+from powerlink.report import sentences, svg, wording
+from powerlink.report.measures import Measure, leading, odds_share, slight_hops
+from powerlink.report.wording import harmless
 
 View = dict[str, Any]
 
@@ -16,7 +17,6 @@ View = dict[str, Any]
 def card(explanation: Explanation) -> View:
     """Return one explanation as its card shows it."""
     query, score, chance = explanation.query, explanation.score, explanation.probability
-    scale = _Scale(explanation)
     return {
         "head": harmless(query.head),
         "relation": harmless(query.relation),
@@ -27,12 +27,18 @@ def card(explanation: Explanation) -> View:
         "ranked": wording.ranked(query),
         "status": wording.status_name(explanation.status),
         "explained": wording.is_explained(explanation.status),
-        "note": None if explanation.status is Status.EXPLAINED else f"{_sentence(explanation.status.meaning)}.",
-        "lead": _lead(explanation),
-        "paths": [_path(path, scale) for path in explanation.paths],
-        "together": _together(explanation, scale),
+        "note": None if explanation.status is Status.EXPLAINED else f"{explanation.status.meaning}.",
+        "doubtful": sentences.is_doubtful(explanation.status),
+        "remarks": sentences.remarks(explanation),
+        "lead": sentences.lead(explanation),
+        "judged": sentences.judged(explanation),
+        "why": sentences.WHY,
+        "order": sentences.order(explanation),
+        "paths": [_path(path, explanation) for path in explanation.paths],
         "drawing": svg.view(explanation) if explanation.paths else None,
-        "caption": _caption(explanation),
+        "how_much": sentences.HOW_MUCH,
+        "together": _together(explanation),
+        "deletion": _deletion(explanation),
         "details": _details(explanation),
     }
 
@@ -55,64 +61,64 @@ def made_by_rows(made_by: MadeBy) -> list[View]:
     ]
 
 
-class _Scale:
-    """Where scores lie on the bars of one explanation; a longer bar is always more plausible."""
-
-    def __init__(self, explanation: Explanation) -> None:
-        self.now, self.rank = explanation.score, explanation.rank
-        outcomes = (explanation.without_all, explanation.only_these, *explanation.without_top.values())
-        scores = [path.score_without for path in explanation.paths]
-        scores += [outcome.score for outcome in outcomes if outcome is not None]
-        scores += [] if self.now is None else [self.now]
-        self.low = min(scores, default=0.0)
-        self.high = max(scores, default=0.0)
-        # Below zero no length is natural: begin a little under the lowest score, so that its bar can be seen.
-        self.low = 0.0 if self.low >= 0 else self.low - 0.15 * (self.high - self.low or 1.0)
-
-    def share(self, score: float) -> float:
-        width = self.high - self.low
-        return round(100 * (score - self.low) / width, 1) if width > 0 else 0.0
-
-    def view(self, outcome: Outcome) -> View | None:
-        """Return a bar from what is kept of the score to what was there before; None where nothing was."""
-        if self.now is None:
-            return None
-        change = wording.change(self.now, outcome.score)
-        here, before = self.share(outcome.score), self.share(self.now)
-        ranks = [rank for rank in (self.rank, outcome.rank) if rank is not None]
-        return {
-            "before": change.before,
-            "after": change.after,
-            "difference": change.difference,
-            "falls": outcome.score < self.now,
-            "rank": " → ".join(map(wording.rank, ranks)) if outcome.rank is not None else None,
-            "kept": min(here, before),
-            "moved": round(abs(before - here), 1),
-            "zero": self.share(0.0) if self.low < 0 < self.high else None,
-        }
+def _bar(kind: str, fall: float) -> View:
+    """Return where a bar lies, in per cent of its track; zero is always in the middle, losses lie right of it."""
+    share = odds_share(fall)
+    half = round(50 * abs(share), 1)
+    return {"kind": kind, "left": 50.0 if share >= 0 else 50.0 - half, "width": half}
 
 
-def _path(path: ExplainedPath, scale: _Scale) -> View:
-    unseen = [str(i) for i, fact in enumerate(path.facts, start=1) if not fact.visible]
+def _change(explanation: Explanation, outcome: Outcome) -> View | None:
+    """Return what is left of score and rank, and the bar of what went; None where nothing was measured before."""
+    if explanation.score is None:
+        return None
+    change = wording.change(explanation.score, outcome.score)
+    fall = explanation.score - outcome.score
+    ranks = [rank for rank in (explanation.rank, outcome.rank) if rank is not None]
     return {
+        "value": f"{change.before} → {change.after}",
+        "difference": change.difference,
+        "falls": fall > 0,
+        "rank": " → ".join(map(wording.rank, ranks)) if outcome.rank is not None else None,
+        "bar": _bar("lost" if fall > 0 else "gained", fall),
+    }
+
+
+def _path(path: ExplainedPath, explanation: Explanation) -> View:
+    slight = slight_hops(explanation, path)
+    carried = path.together is not None
+    cost, score = sentences.own_cost(path)
+    alone = [{"effect": effect, "slight": i in slight} for i, effect in enumerate(sentences.each_alone(path))]
+    view = {
         "start": harmless(path.facts[0].source) if path.facts else "",
         "hops": [
             {
                 "relation": harmless(fact.relation),
                 "inverse": fact.inverse,
                 "visible": fact.visible,
+                "slight": i in slight,
                 "target": harmless(fact.target),
             }
-            for fact in path.facts
+            for i, fact in enumerate(path.facts)
         ],
         "spoken": spoken(path.facts),
-        "unseen": f"hop{'s' * (len(unseen) > 1)} {', '.join(unseen)}: not seen by the model" if unseen else None,
-        "without": scale.view(Outcome(path.score_without, path.rank_without)),
+        "notes": sentences.hop_notes(path),
+        "together": None if path.together is None else wording.amount(path.together),
+        "per_fact": sentences.per_fact(explanation, path),
+        "bar": None if path.together is None else _bar("carried", path.together),
+        "alone": alone,
+        "slight": sentences.slight_note(slight),
+        "own": {"cost": cost, "score": score},
+        "without": _change(explanation, Outcome(path.score_without, path.rank_without)),
         "proposed_by": harmless(path.proposed_by) if path.proposed_by else None,
     }
+    there = {Measure.TOGETHER: carried, Measure.WITHOUT: view["without"] is not None}
+    first = leading(explanation)
+    rows = [first, *(measure for measure, known in there.items() if known and measure is not first)]
+    return view | {"rows": [measure.name for measure in rows if there.get(measure, True)]}
 
 
-def _together(explanation: Explanation, scale: _Scale) -> list[View]:
+def _together(explanation: Explanation) -> list[View]:
     """Return what removing the paths one after another does, then all of them, then all else."""
     rows: list[tuple[str, Outcome | None]] = [
         ("without path 1" if m == 1 else f"without paths 1–{m}", outcome)
@@ -121,36 +127,20 @@ def _together(explanation: Explanation, scale: _Scale) -> list[View]:
     ]
     rows += [("without all of these", explanation.without_all), ("with only these", explanation.only_these)]
     return [
-        {"label": label, "outcome": scale.view(outcome)}
+        {"label": label, "outcome": _change(explanation, outcome)}
         for label, outcome in rows
-        if outcome is not None and scale.now is not None
+        if outcome is not None and explanation.score is not None
     ]
 
 
-def _lead(explanation: Explanation) -> str:
-    sentences = []
-    without = explanation.without_all
-    if without is not None and explanation.score is not None:
-        change = wording.change(explanation.score, without.score)
-        verb = "falls" if without.score < explanation.score else "goes"
-        paths = "this path" if len(explanation.paths) == 1 else f"these {len(explanation.paths)} paths"
-        sentence = f"Without {paths} the score {verb} from {change.before} to {change.after}"
-        if explanation.rank is not None and without.rank is not None:
-            before, after = wording.rank(explanation.rank), wording.rank(without.rank)
-            moves = f"stays {before}" if before == after else f"goes from {before} to {after}"
-            sentence += f", and the rank {moves}"
-        sentences.append(f"{sentence}.")
-    if explanation.considered:
-        verb = "was" if explanation.considered == 1 else "were"
-        sentences.append(f"{counted(explanation.considered, 'candidate path')} {verb} judged on the model.")
-    return " ".join(sentences)
-
-
-def _caption(explanation: Explanation) -> str:
-    caption = "A broader edge carries more of the score. Arrows point the way the facts do."
-    if all(fact.visible for path in explanation.paths for fact in path.facts):
-        return caption
-    return f"{caption} Dashed edges are not seen by the model."
+def _deletion(explanation: Explanation) -> View | None:
+    if explanation.score is None or not explanation.deletion:
+        return None
+    return {
+        "curve": svg.deletion(explanation.score, explanation.deletion),
+        "row": sentences.deletion_row(explanation),
+        "mean": sentences.deletion_mean(explanation),
+    }
 
 
 def _details(explanation: Explanation) -> list[View]:
@@ -179,7 +169,3 @@ def _details(explanation: Explanation) -> list[View]:
 def _row(name: str, value: Any) -> View:
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return {"name": harmless(name), "value": harmless(shown)}
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]

@@ -155,5 +155,6 @@ def reading(compared: ModelComparison) -> str:
 
 def side_by_side(compared: ModelComparison, count: int) -> str:
     """Say which paths stand side by side, and what the number beside them is."""
-    order = {"mask": "in their own order"}.get(next(iter(compared.tables), ""), "as the model's word chooses them")
+    orders = {"mask": "in their own order", "largest-drop": "by the largest drop of the score"}
+    order = orders.get(next(iter(compared.tables), ""), "by what their facts carry together")
     return f"The explainers' first {count} paths {order}. Beside a path: what its removal alone does to the score."

@@ -13,6 +13,7 @@ from typing import Literal
 from powerlink.explanation import Explanation, Fact
 from powerlink.report.layering import HEAD, TAIL, Hop, MergedPaths, merge_paths
 from powerlink.report.lettering import break_lines, text_width
+from powerlink.report.measures import fact_fall
 from powerlink.report.rows import Item, order_layers, settle_rows
 from powerlink.report.wording import harmless
 
@@ -62,7 +63,7 @@ class Edge:
 
     fact: Fact
     paths: tuple[int, ...]  # which paths walk it, counted from 0
-    strength: float  # what the strongest of them carries, 1 for the strongest of all
+    strength: float  # how far the score falls without this fact, 1 for the largest such fall of all
     lines: tuple[str, ...]
     label: Box
     curve: tuple[Point, ...]  # a start, then two control points and an end per cubic piece
@@ -77,6 +78,7 @@ class Drawing:
     edges: tuple[Edge, ...]
     width: float
     height: float
+    largest: float  # the fall of the score that the broadest edge stands for
 
 
 def lay_out(explanation: Explanation) -> Drawing:
@@ -87,24 +89,23 @@ def lay_out(explanation: Explanation) -> Drawing:
     items = [_node_item(node, text, merged) for node, text in enumerate(texts)]
     chains = [_chain(hop, label, merged, items) for hop, label in zip(merged.hops, labels, strict=True)]
     width, height = _place(items, [link for chain in chains for link in pairwise(chain)])
-    strengths = path_strengths(explanation)
+    strengths, largest = edge_strengths(explanation, merged.hops)
     ports = _ports(items, chains)
     edges = []
-    for hop, chain, lines, ends in zip(merged.hops, chains, labels, ports, strict=True):
-        strength = max(strengths[p] for p in hop.paths)
+    for hop, chain, lines, ends, strength in zip(merged.hops, chains, labels, ports, strengths, strict=True):
         curve, arrow = _curve([items[i] for i in chain], ends, strength, inverse=hop.fact.inverse)
         label = _box(items[_label_of(chain)])
         edges.append(Edge(hop.fact, hop.paths, strength, lines, label, curve, arrow))
     roles: dict[int, Literal["head", "tail"]] = {HEAD: "head", TAIL: "tail"}
     nodes = tuple(Node(name, roles.get(i, "between"), texts[i], _box(items[i])) for i, name in enumerate(merged.names))
-    return Drawing(nodes, tuple(edges), width, height)
+    return Drawing(nodes, tuple(edges), width, height, largest)
 
 
-def path_strengths(explanation: Explanation) -> list[float]:
-    """Return how much the score falls without each path, as a share of the largest fall."""
-    falls = [max(0.0, (explanation.score or 0.0) - path.score_without) for path in explanation.paths]
-    largest = max(falls, default=0.0) or 1.0
-    return [fall / largest for fall in falls]
+def edge_strengths(explanation: Explanation, hops: Sequence[Hop]) -> tuple[list[float], float]:
+    """Return how far the score falls without each hop's fact, as shares of the largest fall, and that fall."""
+    falls = [max(0.0, *(fact_fall(explanation, explanation.paths[p], hop.fact) for p in hop.paths)) for hop in hops]
+    largest = max(falls, default=0.0)
+    return [fall / largest if largest else 0.0 for fall in falls], largest
 
 
 def _node_item(node: int, text: Sequence[str], merged: MergedPaths) -> Item:

@@ -16,32 +16,38 @@ if TYPE_CHECKING:
     from torch_geometric.explain import Explanation as PyGExplanation
 
 COLUMNS = [
-    *("path", "hop", "head", "relation", "tail", "inverse", "visible"),
-    *("path_score", "score", "score_without", "rank", "rank_without", "proposed_by"),
+    *("path", "hop", "head", "relation", "tail", "inverse", "visible", "effect"),
+    *("path_score", "together", "witnesses", "score", "score_without", "rank", "rank_without", "proposed_by"),
 ]
 
 
 def to_networkx(explanation: Explanation) -> networkx.MultiDiGraph:
-    """Return the facts of all paths as a graph: stored directions, relations as keys, and each fact's worth."""
+    """Return the facts of all paths as a graph: stored directions, relations as keys, each fact's worth and effect."""
     graph = _optional("networkx").MultiDiGraph(
         head=explanation.query.head,
         relation=explanation.query.relation,
         tail=explanation.query.tail,
         status=explanation.status.value,
         score=explanation.score,
+        together=[path.together for path in explanation.paths],
+        witnesses=[path.witnesses for path in explanation.paths],
+        deletion=list(explanation.deletion),
+        remarks=list(explanation.remarks),
     )
     graph.add_node(explanation.query.head, role="head")
     graph.add_node(explanation.query.tail, role="tail")
+    effects = {_triple(fact): fact.effect for path in explanation.paths for fact in path.facts}
     for (head, relation, tail), (numbers, worth) in _facts(explanation).items():
         for name in (head, tail):
             if name not in graph:
                 graph.add_node(name, role="between")
-        graph.add_edge(head, tail, key=relation, relation=relation, paths=numbers, worth=worth)
+        effect = effects[head, relation, tail]
+        graph.add_edge(head, tail, key=relation, relation=relation, paths=numbers, worth=worth, effect=effect)
     return graph
 
 
 def to_dataframe(explanation: Explanation) -> pandas.DataFrame:
-    """Return a row per hop of every path, with what the model says without that path."""
+    """Return a row per hop of every path, with what the model says without that fact and without that path."""
     rows = [
         (
             number,
@@ -51,7 +57,10 @@ def to_dataframe(explanation: Explanation) -> pandas.DataFrame:
             fact.tail,
             fact.inverse,
             fact.visible,
+            fact.effect,
             path.score,
+            path.together,
+            path.witnesses,
             explanation.score,
             path.score_without,
             explanation.rank,

@@ -16,16 +16,18 @@ from matplotlib.path import Path
 
 from powerlink.errors import OutputError, SettingsError
 from powerlink.explanation import Explanation
-from powerlink.report import wording
-from powerlink.report.drawing import LABEL_FONT, LABEL_LINE, NODE_FONT, NODE_LINE, Edge, Node, lay_out
+from powerlink.report import sentences, wording
+from powerlink.report.drawing import LABEL_FONT, LABEL_LINE, NODE_FONT, NODE_LINE, Drawing, Edge, Node, lay_out
 from powerlink.report.lettering import break_lines, text_width
+from powerlink.report.svg import captions
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
 _INK, _QUIET, _RELATION, _ACCENT, _RULE = "#1c2024", "#5c646d", "#4a5d78", "#1f5fbf", "#d5d5cf"
+_LOSS = "#b3400f"
 _DPI = 100  # one unit of the drawing is one pixel here
 _POINT = 72 / _DPI
-_LEAST_WIDTH, _TITLE_LINE, _MARGIN = 460.0, 21.0, 8.0
+_LEAST_WIDTH, _TITLE_LINE, _MARGIN, _LEGEND = 460.0, 21.0, 8.0, 11.0
 # DejaVu Sans comes with matplotlib; the others add scripts it lacks, where they are installed.
 _FAMILIES = (
     "DejaVu Sans",
@@ -47,22 +49,28 @@ def draw(explanation: Explanation) -> Figure:
     """Return the paths of an explanation as a figure of its own, outside pyplot."""
     drawing = lay_out(explanation)
     width = max(drawing.width, _LEAST_WIDTH)
-    title, said = _title(explanation, width - 2 * _MARGIN), _said(explanation)
-    above = _MARGIN + len(title) * _TITLE_LINE + _TITLE_LINE + _MARGIN
-    height = above + drawing.height
+    inner = width - 2 * _MARGIN
+    title, said, doubts = _title(explanation, inner), _said(explanation), _doubts(explanation, inner)
+    above = _MARGIN + (len(title) + 1 + len(doubts)) * _TITLE_LINE + _MARGIN
+    below = 2 * _TITLE_LINE if explanation.paths else 0.0
+    height = above + drawing.height + below
     figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     left = (drawing.width - width) / 2
     axes.set_xlim(left, left + width)
-    axes.set_ylim(drawing.height, -above)
+    axes.set_ylim(drawing.height + below, -above)
     for i, line in enumerate(title):
         _text(axes, left + _MARGIN, _MARGIN - above + (i + 0.5) * _TITLE_LINE, line, 14, ha="left", weight="bold")
-    _text(axes, left + _MARGIN, -_MARGIN - 0.5 * _TITLE_LINE, said, 12, ha="left", color=_QUIET)
+    for i, line in enumerate((said, *doubts), start=len(title)):
+        color = _QUIET if line is said else _LOSS
+        _text(axes, left + _MARGIN, _MARGIN - above + (i + 0.5) * _TITLE_LINE, line, 12, ha="left", color=color)
     for edge in drawing.edges:
         _edge(axes, edge)
     for node in drawing.nodes:
         _node(axes, node)
+    if explanation.paths:
+        _legend(axes, explanation, drawing, left + _MARGIN)
     return figure
 
 
@@ -96,7 +104,34 @@ def _said(explanation: Explanation) -> str:
         said += f" (probability {wording.probability(explanation.probability)})"
     if explanation.rank is not None:
         said += f", rank {wording.rank(explanation.rank)} {wording.ranked(explanation.query)}"
-    return said if wording.is_explained(explanation.status) else f"{said}; {status}"
+    told = wording.is_explained(explanation.status) or sentences.is_doubtful(explanation.status)  # that in full below
+    return said if told else f"{said}; {status}"
+
+
+def _doubts(explanation: Explanation, width: float) -> list[str]:
+    """Return what casts doubt on the paths, in lines: a figure leaves its report, and must say so itself."""
+    said = [sentences.status_sentence(explanation.status)] if sentences.is_doubtful(explanation.status) else []
+    return [line for doubt in said + sentences.remarks(explanation) for line in break_lines(doubt, 12.5, width, 3)]
+
+
+def _legend(axes: Axes, explanation: Explanation, drawing: Drawing, left: float) -> None:
+    """Say under the drawing what widths mean, with the thinnest and the broadest line."""
+    caption = captions(explanation)
+    y = drawing.height + 0.5 * _TITLE_LINE
+    look = {"ha": "left", "color": _QUIET}
+    _text(axes, left, y, f"{caption['width']},", _LEGEND, **look)
+    x = left + text_width(f"{caption['width']},", _LEGEND) + 12
+    for strength, said in ((0.0, "0  to"), (1.0, wording.amount(drawing.largest))):
+        line = Path([(x, y), (x + 26, y)])
+        axes.add_patch(PathPatch(line, **_stroke(strength), capstyle="butt", zorder=1))
+        _text(axes, x + 32, y, said, _LEGEND, **look)
+        x += 32 + text_width(said, _LEGEND) + 10
+    _text(axes, left, y + 0.8 * _TITLE_LINE, caption["rest"], _LEGEND, **look)
+
+
+def _stroke(strength: float) -> dict[str, Any]:
+    width = (1.4 + 4.1 * strength) * _POINT
+    return {"facecolor": "none", "edgecolor": _ACCENT, "alpha": 0.55 + 0.45 * strength, "linewidth": width}
 
 
 def _node(axes: Axes, node: Node) -> None:
@@ -118,20 +153,25 @@ def _node(axes: Axes, node: Node) -> None:
 
 
 def _edge(axes: Axes, edge: Edge) -> None:
-    alpha = 0.55 + 0.45 * edge.strength
     codes = [Path.MOVETO] + [Path.CURVE4] * (len(edge.curve) - 1)
     line = PathPatch(
         Path(edge.curve, codes),
-        facecolor="none",
-        edgecolor=_ACCENT,
-        alpha=alpha,
-        linewidth=(1.4 + 4.1 * edge.strength) * _POINT,
+        **_stroke(edge.strength),
         linestyle="solid" if edge.fact.visible else (0, (2.5, 1.8)),
         capstyle="butt",
         zorder=1,
     )
     axes.add_patch(line)
-    axes.add_patch(Polygon(edge.arrow, closed=True, facecolor=_ACCENT, edgecolor="none", alpha=alpha, zorder=2))
+    axes.add_patch(
+        Polygon(
+            edge.arrow,
+            closed=True,
+            facecolor=_ACCENT,
+            edgecolor="none",
+            alpha=_stroke(edge.strength)["alpha"],
+            zorder=2,
+        )
+    )
     corner, label = (edge.label.left, edge.label.top), edge.label
     axes.add_patch(Rectangle(corner, label.width, label.height, facecolor="white", edgecolor="none", zorder=2))
     first = label.y - (len(edge.lines) - 1) / 2 * LABEL_LINE

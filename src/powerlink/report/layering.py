@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from powerlink.explanation import ExplainedPath, Fact, Query
 
@@ -39,6 +39,7 @@ def merge_paths(query: Query, paths: Sequence[ExplainedPath]) -> MergedPaths:
     names = [query.head, query.tail]
     after: dict[int, set[int]] = {HEAD: set(), TAIL: set()}
     walked_by: dict[tuple[int, int, Fact], list[int]] = {}
+    known: dict[Fact, Fact] = {}  # a fact is one edge, even where rounding gave it two effects
     wanted: dict[int, list[float]] = {HEAD: [0.0], TAIL: [1.0]}  # node → where its paths would have it
     for p, path in enumerate(paths):
         here = HEAD
@@ -49,7 +50,8 @@ def merge_paths(query: Query, paths: Sequence[ExplainedPath]) -> MergedPaths:
                 names.append(fact.target)
                 after[there] = set()
             after[here].add(there)
-            walked_by.setdefault((here, there, fact), []).append(p)
+            same = known.setdefault(replace(fact, effect=None), fact)
+            walked_by.setdefault((here, there, same), []).append(p)
             wanted.setdefault(there, []).append(i / len(path.facts))
             here = there
     hops = tuple(Hop(*key, tuple(dict.fromkeys(walkers))) for key, walkers in walked_by.items())

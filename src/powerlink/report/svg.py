@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from powerlink.explanation import Explanation
+from powerlink.report import wording
 from powerlink.report.drawing import (
     LABEL_FONT,
     LABEL_LINE,
@@ -17,7 +18,10 @@ from powerlink.report.drawing import (
     Point,
     lay_out,
 )
+from powerlink.report.measures import odds_share
 from powerlink.report.wording import harmless
+
+CURVE_WIDTH, CURVE_HEIGHT = 240.0, 48.0
 
 
 def view(explanation: Explanation) -> dict[str, Any]:
@@ -32,6 +36,29 @@ def view(explanation: Explanation) -> dict[str, Any]:
         "spoken": "; ".join(edge["title"] for edge in edges),
         "nodes": [_node(node) for node in drawing.nodes],
         "edges": edges,
+        "caption": captions(explanation),
+        "largest": wording.amount(drawing.largest),
+    }
+
+
+def captions(explanation: Explanation) -> dict[str, str]:
+    """Return what the drawing's widths, arrows and dashes mean; the figure says the same."""
+    facts = [fact for path in explanation.paths for fact in path.facts]
+    of = "that fact alone" if all(fact.effect is not None for fact in facts) else "that fact's path"
+    dashed = "" if all(fact.visible for fact in facts) else " Dashed: not seen by the model."
+    return {"width": f"Width: the score's fall without {of}", "rest": f"Arrows point the way the facts do.{dashed}"}
+
+
+def deletion(score: float, left: Sequence[float]) -> dict[str, Any]:
+    """Return the steps of the score while fact after fact is removed, on the bars' scale: 1 is up, zero the middle."""
+    falls = [odds_share(score - scored) for scored in left]
+    wide = CURVE_WIDTH / len(falls)
+    steps = "".join(f"V{_short(CURVE_HEIGHT / 2 * (1 + fall))}h{wide:.2f}" for fall in falls)
+    return {
+        "width": round(CURVE_WIDTH),
+        "height": round(CURVE_HEIGHT),
+        "zero": _short(CURVE_HEIGHT / 2),
+        "line": f"M0,{_short(CURVE_HEIGHT / 2)}{steps}",
     }
 
 

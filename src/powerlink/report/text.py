@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from powerlink.explanation import ExplainedPath, Explanation, Fact, Outcome, Status
-from powerlink.report import wording
+from powerlink.report import sentences, wording
+from powerlink.report.measures import Measure, leading, slight_hops
 
 _PLAIN = str.maketrans({"─": "-", "┄": ".", "→": ">", "←": "<", "−": "-", "·": ",", "…": "...", "±": "+-"})
 
@@ -54,6 +55,10 @@ class _ExplanationText:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         explanation, say = self.explanation, _speech(options)
         yield from _header(explanation, say)
+        if explanation.paths:
+            yield _text(f"{sentences.WHY}: ", style="bold").append(
+                say(_later(sentences.order(explanation))), "not bold dim"
+            )
         for i, path in enumerate(explanation.paths, start=1):
             yield _card(i, path, explanation, say)
         if explanation.paths:
@@ -80,19 +85,20 @@ def _header(explanation: Explanation, say: Say) -> RenderResult:
         if explanation.rank is not None:
             says.append(f", rank {wording.rank(explanation.rank)} {wording.ranked(query)}")
         yield says
-    if explanation.status is not Status.EXPLAINED:
-        status = _text(f"{wording.status_name(explanation.status)}: ".capitalize(), style="yellow")
-        yield status.append(f"{explanation.status.meaning}.", style="default")
+    if status := sentences.status_sentence(explanation.status):
+        doubtful = sentences.is_doubtful(explanation.status)
+        yield _text(say(status), style="bold yellow" if doubtful else "yellow")
+    for remark in sentences.remarks(explanation):
+        yield _text("Doubt: ", style="bold yellow").append(say(remark), style="not bold")
+    if said := sentences.lead(explanation):
+        yield _text(say(said))
 
 
 def _card(number: int, path: ExplainedPath, explanation: Explanation, say: Say) -> Panel:
-    lines = [_walk(path.facts, say)]
-    if unseen := [str(i) for i, fact in enumerate(path.facts, start=1) if not fact.visible]:
-        hops = "hop" if len(unseen) == 1 else "hops"
-        lines.append(_text(f"{hops} {', '.join(unseen)}: not seen by the model", style="dim"))
-    if explanation.score is not None:
-        outcome = Outcome(path.score_without, path.rank_without)
-        lines.append(_text(say("without it: ")).append_text(_change(explanation, outcome, say)))
+    slight = slight_hops(explanation, path)
+    lines = [_walk(path.facts, slight, say)]
+    lines += [_text(say(note), style="dim") for note in sentences.hop_notes(path)]
+    lines += _measured(path, slight, explanation, say)
     source = Text(say(f"proposed by {wording.harmless(path.proposed_by)}"), style="dim") if path.proposed_by else None
     return Panel(
         Group(*lines),
@@ -106,13 +112,40 @@ def _card(number: int, path: ExplainedPath, explanation: Explanation, say: Say) 
     )
 
 
-def _walk(facts: Sequence[Fact], say: Say) -> Text:
-    """Return `France ─in_region→ Western Europe`; the arrow points the way the fact does."""
+def _measured(path: ExplainedPath, slight: Sequence[int], explanation: Explanation, say: Say) -> list[Text]:
+    """Return a path's numbers, a line each; the one that the paths are ordered by comes first."""
+    lines = {}
+    if path.together is not None:
+        carried = _text(say(f"carried together: {wording.amount(path.together)}"))
+        if each := sentences.per_fact(explanation, path):
+            carried.append(f" ({say(each)})")
+        lines[Measure.TOGETHER] = [carried]
+        if effects := sentences.each_alone(path):
+            alone = _text("each alone: ")
+            for i, effect in enumerate(effects):
+                alone.append(say(" · ") if i else "", style="dim").append(
+                    say(effect), style="dim" if i in slight else ""
+                )
+            if note := sentences.slight_note(slight):
+                alone.append(f" ({note})", style="dim")
+            lines[Measure.TOGETHER].append(alone)
+    if explanation.score is not None:
+        outcome = Outcome(path.score_without, path.rank_without)
+        lines[Measure.WITHOUT] = [_text(say("without it: ")).append_text(_change(explanation, outcome, say))]
+    first = leading(explanation)
+    if first is Measure.OWN:
+        cost, score = sentences.own_cost(path)
+        lines[Measure.OWN] = [_text(say(f"cost: {cost} ({score})"))]
+    return [line for measure in sorted(lines, key=lambda measure: measure is not first) for line in lines[measure]]
+
+
+def _walk(facts: Sequence[Fact], slight: Sequence[int], say: Say) -> Text:
+    """Return `France ─in_region→ Western Europe`; the arrow points the way the fact does, dim if it does little."""
     line = _text(_name(facts[0].source, say) if facts else "")
-    for fact in facts:
-        dim = "" if fact.visible else " dim"
-        line.append(say(_arrow(fact.relation, inverse=fact.inverse, visible=fact.visible)), style=f"cyan{dim}")
-        line.append(_name(fact.target, say), style=dim.strip())
+    for i, fact in enumerate(facts):
+        arrow = say(_arrow(fact.relation, inverse=fact.inverse, visible=fact.visible))
+        line.append(arrow, style="cyan" if fact.visible and i not in slight else "cyan dim")
+        line.append(_name(fact.target, say), style="" if fact.visible else "dim")
     return line
 
 
@@ -123,18 +156,29 @@ def _arrow(relation: str, *, inverse: bool = False, visible: bool = True) -> str
 
 
 def _footer(explanation: Explanation, say: Say) -> RenderResult:
-    rows = (("without all of these", explanation.without_all), ("with only these", explanation.only_these))
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, outcome in rows:
-        if outcome is not None and explanation.score is not None:
-            table.add_row(f"{name}:", _change(explanation, outcome, say))
-    if table.row_count:
+    rows: list[tuple[str, Text]] = [
+        (name, _change(explanation, outcome, say))
+        for name, outcome in (
+            ("without all of these", explanation.without_all),
+            ("with only these", explanation.only_these),
+        )
+        if outcome is not None and explanation.score is not None
+    ]
+    if explanation.deletion:
+        one_by_one = _text(say(sentences.deletion_row(explanation)))
+        if mean := sentences.deletion_mean(explanation):
+            one_by_one.append(f"\n{say(mean)}", style="dim")
+        rows.append(("fact after fact", one_by_one))
+    if rows:
+        yield _text(sentences.HOW_MUCH, style="bold")
+        table = Table.grid(padding=(0, 1))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, line in rows:
+            table.add_row(f"{name}:", line)
         yield table
-    if explanation.considered:
-        judged = wording.counted(explanation.considered, "candidate path")
-        yield _text(f"{judged} judged on the model", style="dim")
+    if judged := sentences.judged(explanation):
+        yield _text(judged, style="dim")
 
 
 def _change(explanation: Explanation, outcome: Outcome, say: Say) -> Text:
@@ -145,6 +189,10 @@ def _change(explanation: Explanation, outcome: Outcome, say: Say) -> Text:
     if explanation.rank is not None and outcome.rank is not None:
         line.append(say(f", rank {wording.rank(explanation.rank)} → {wording.rank(outcome.rank)}"))
     return line
+
+
+def _later(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:].removesuffix(".")
 
 
 def _name(name: str, say: Say) -> str:

@@ -44,6 +44,11 @@ def number(value: float, decimals: int = 2) -> str:
     return digits.replace("-", "−")
 
 
+def amount(value: float) -> str:
+    """Return a part of a score: two decimals, three where it takes them to tell it from nothing."""
+    return number(value, 3 if 0.0005 <= abs(value) < 0.095 else 2)
+
+
 @dataclass(frozen=True)
 class Change:
     """A score before and after, and what lies between, in as many digits as it takes to see it."""
@@ -93,6 +98,12 @@ def is_explained(status: Status) -> bool:
 def status_name(status: Status) -> str:
     """Return a status as words."""
     return status.value.replace("_", " ")
+
+
+def sentence(words: str) -> str:
+    """Return words as a sentence: a capital first, a full stop last."""
+    words = words.strip()
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
 
 
 def counted(count: int, noun: str) -> str:

@@ -1,0 +1,146 @@
+"""What an explanation's numbers say in sentences, doubts included, the same in every form of a report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from powerlink.explanation import ExplainedPath, Explanation, Outcome, Status
+from powerlink.report import wording
+from powerlink.report.measures import Measure, leading, work_apart
+
+WHY = "Why"
+HOW_MUCH = "How much hangs on these"
+
+_DOUBTFUL = (Status.FAINT, Status.NO_EFFECT)
+_COLLAPSE = math.log(2)  # a fall that halves the odds
+_SHOWN_STEPS = 8
+
+
+def lead(explanation: Explanation) -> str:
+    """Say what goes with the paths, and plainly where little does."""
+    without, only = explanation.without_all, explanation.only_these
+    said = []
+    if explanation.score is not None and without is not None:
+        said.append(_without_all(explanation, explanation.score, without))
+    if explanation.score is not None and only is not None and explanation.score - only.score > _COLLAPSE:
+        said.append(_only_these(explanation, explanation.score, only))
+    if work_apart(explanation):
+        said.append("The facts of these paths work one by one, hardly together.")
+    return " ".join(said)
+
+
+def _without_all(explanation: Explanation, score: float, without: Outcome) -> str:
+    change = wording.change(score, without.score)
+    falls = without.score < score
+    paths = "this path" if len(explanation.paths) == 1 else f"these {len(explanation.paths)} paths"
+    said = f"Without {paths} the score {'falls' if falls else 'goes'} from {change.before} to {change.after}"
+    if explanation.rank is None or without.rank is None:
+        return f"{said}."
+    before, after = wording.rank(explanation.rank), wording.rank(without.rank)
+    if before != after:
+        return f"{said}, and the rank goes from {before} to {after}."
+    these = "it" if len(explanation.paths) == 1 else "them"
+    return f"{said}, {'but' if falls else 'and'} the rank stays {before}: the rank does not hang on {these}."
+
+
+def _only_these(explanation: Explanation, score: float, only: Outcome) -> str:
+    said = f"With only these facts the score falls to {wording.change(score, only.score).after}"
+    if explanation.rank is None or only.rank is None:
+        return f"{said}: by themselves they do not carry it."
+    before, after = wording.rank(explanation.rank), wording.rank(only.rank)
+    if only.rank > explanation.rank:
+        return f"{said}, and the rank goes from {before} to {after}: by themselves they do not carry the answer."
+    moves = f"stays {before}" if before == after else f"goes from {before} to {after}"
+    return f"{said}: by themselves they do not carry the score, though the rank {moves}."
+
+
+def status_sentence(status: Status) -> str:
+    """Return a status and its meaning as a sentence; the plain success needs none."""
+    if status is Status.EXPLAINED:
+        return ""
+    return f"{wording.status_name(status).capitalize()}: {status.meaning}."
+
+
+def is_doubtful(status: Status) -> bool:
+    """Return whether this status says that the paths that were found carry nothing much."""
+    return status in _DOUBTFUL
+
+
+def remarks(explanation: Explanation) -> list[str]:
+    """Return what a reader must know of before any path, a sentence each."""
+    return [wording.sentence(wording.harmless(remark)) for remark in explanation.remarks]
+
+
+def order(explanation: Explanation) -> str:
+    """Say what the order of the paths follows."""
+    if leading(explanation) is Measure.TOGETHER and any((path.together or 0.0) <= 0 for path in explanation.paths):
+        return "Ordered by what their facts carry together, then by the fall of the score without them, per fact."
+    return {
+        Measure.TOGETHER: "Ordered by what their facts carry together, per fact.",
+        Measure.WITHOUT: "Ordered by the fall of the score, each on top of those before it.",
+        Measure.OWN: "In the explainer's own order, the lowest cost first.",
+    }[leading(explanation)]
+
+
+def hop_notes(path: ExplainedPath) -> list[str]:
+    """Say which hops the model does not see, and for how many paths this one stands."""
+    notes = []
+    if unseen := [i for i, fact in enumerate(path.facts) if not fact.visible]:
+        notes.append(f"{_hops(unseen)}: not seen by the model")
+    if path.witnesses > 1:
+        notes.append(f"one of {path.witnesses:,} such paths: they differ only in hops that change next to nothing")
+    return notes
+
+
+def slight_note(slight: Sequence[int]) -> str:
+    """Say which hops the model sees and hardly uses; nothing where there is none."""
+    return f"{_hops(slight)} change{'s' * (len(slight) == 1)} next to nothing" if slight else ""
+
+
+def _hops(places: Sequence[int]) -> str:
+    return f"hop{'s' * (len(places) > 1)} {', '.join(str(i + 1) for i in places)}"
+
+
+def own_cost(path: ExplainedPath) -> tuple[str, str]:
+    """Return the explainer's own numbers of a path: what its search minimised, and the product of its edge scores."""
+    return wording.amount(path.cost), f"score {wording.amount(path.score)}"
+
+
+def per_fact(explanation: Explanation, path: ExplainedPath) -> str:
+    """Return what the order follows where paths are of different lengths; nothing where it says no more."""
+    if path.together is None or len(path.facts) < 2 or leading(explanation) is not Measure.TOGETHER:
+        return ""
+    share = wording.amount(path.together / len(path.facts))
+    return "" if share == wording.amount(0.0) else f"{share} per fact"
+
+
+def each_alone(path: ExplainedPath) -> list[str]:
+    """Return the effects of a path's facts, hop by hop; none where they are not known or there is only one."""
+    effects = [fact.effect for fact in path.facts if fact.effect is not None]
+    return [wording.amount(effect) for effect in effects] if len(effects) == len(path.facts) > 1 else []
+
+
+def deletion_row(explanation: Explanation) -> str:
+    """Return the scores after removing one fact after another; of many, the first ones and the last."""
+    steps = [wording.number(left) for left in explanation.deletion]
+    if len(steps) > _SHOWN_STEPS + 1:
+        steps[_SHOWN_STEPS:-1] = ["…"]
+    return " · ".join(steps)
+
+
+def deletion_mean(explanation: Explanation) -> str:
+    """Say what the row of scores leaves out, and the mean fall per removed fact; nothing where there is no curve."""
+    area = explanation.deletion_area
+    if area is None:
+        return ""
+    count = len(explanation.deletion)
+    removed = "1 fact" if count == 1 else f"1, {'' if count == 2 else '2, … '}{count} facts"
+    return f"without {removed}; mean fall per fact {wording.amount(area)}"
+
+
+def judged(explanation: Explanation) -> str:
+    """Return how many candidate paths there were to choose from; nothing where none was judged."""
+    if not explanation.considered:
+        return ""
+    return f"{wording.counted(explanation.considered, 'candidate path')} judged on the model"
