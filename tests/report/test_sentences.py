@@ -57,24 +57,25 @@ def test_the_lead_says_that_facts_work_one_by_one(france: Explanation) -> None:
     assert not work_apart(single), "one fact cannot work with another"
 
 
-def test_slight_hops_lie_between_others_and_are_seen(france: Explanation) -> None:
+def test_slight_hops_are_those_that_a_longer_path_could_spare(france: Explanation) -> None:
     assert [slight_hops(france, path) for path in france.paths] == [(), (1,), (), (), ()]
     path = france.paths[1]  # falls by 1.21: a twentieth of it is 0.0605
     for effect, slight in ((0.0604, (1,)), (0.0606, ()), (-0.0604, (1,)), (-0.0606, ()), (None, ())):
         facts = (path.facts[0], replace(path.facts[1], effect=effect), path.facts[2])
         assert slight_hops(france, replace(path, facts=facts)) == slight
-    nothing = tuple(replace(fact, effect=0.0) for fact in path.facts)
-    assert slight_hops(france, replace(path, facts=nothing)) == (1,), "the first and the last are never decoration"
+    none, all_three = (tuple(replace(fact, effect=effect) for fact in path.facts) for effect in (0.0, 1.0))
+    assert slight_hops(france, replace(path, facts=none)) == (), "a path is not all decoration"
+    ends = (none[0], all_three[1], none[2])
+    assert slight_hops(france, replace(path, facts=ends)) == (0, 2)
+    two = replace(france.paths[0], facts=(replace(path.facts[0], effect=0.0), path.facts[1]))
+    assert slight_hops(france, two) == (), "two facts have none to spare"
 
 
 def test_the_order_is_told_as_it_is(france: Explanation) -> None:
     carried = by_carried(france)
-    assert "then by the fall of the score without them, per fact" in sentences.order(carried)
+    assert "behind them those that carry nothing together" in sentences.order(carried)
     some = replace(carried, paths=carried.paths[:3])
-    assert sentences.order(some) == "Ordered by what their facts carry together, per fact."
-    assert sentences.per_fact(some, some.paths[0]) == "0.15 per fact"
-    assert sentences.per_fact(some, replace(some.paths[0], together=0.0004)) == ""
-    assert sentences.per_fact(france, france.paths[0]) == "", "where they are ordered by something else"
+    assert sentences.order(some) == "Fewest facts first, then by what they carry together."
 
 
 def test_the_first_number_is_the_one_that_orders(france: Explanation) -> None:

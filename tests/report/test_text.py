@@ -56,8 +56,8 @@ def test_the_number_that_orders_the_paths_comes_first(france: Explanation) -> No
 
     assert first(france)[:2] == ["without it", "carried together"]
     assert first(by_carried(france))[:2] == ["carried together", "without it"]
-    assert "carried together: 0.30 (0.15 per fact)" in shown(by_carried(france))
-    assert "ordered by what their facts carry together, then by the fall" in shown(by_carried(france))
+    assert "carried together: 0.30" in shown(by_carried(france))
+    assert "Why: fewest facts first, then by what they carry together; behind them" in shown(by_carried(france))
     assert france.made_by is not None
     mask = replace(france, made_by=replace(france.made_by, settings={"select": "mask"}))
     assert first(mask)[:3] == ["cost", "carried together", "without it"]

@@ -17,7 +17,7 @@ def as_older(explanation: Explanation) -> Explanation:
 
 
 def by_carried(explanation: Explanation) -> Explanation:
-    """Return an explanation as it is when its paths are chosen by what their facts carry together, per fact."""
+    """Return an explanation as it is when its paths are chosen by what their facts carry together."""
     assert explanation.made_by is not None
     made_by = replace(explanation.made_by, settings={**explanation.made_by.settings, "select": "carried"})
     paths = sorted(explanation.paths, key=lambda path: -(path.together or 0.0) / len(path.facts))

@@ -179,8 +179,9 @@ def naive_reasons(graph, paths, carried, query, count):
     def core(i):
         length = int(paths.length[i])
         facts = fact_of(graph, paths.edges[i]).tolist()
-        slight = [abs(a) < DECORATIVE * abs(carried.drop[i].item()) for a in carried.alone[i].tolist()]
-        return tuple("any" if 0 < k < length - 1 and slight[k] else facts[k] for k in range(length))
+        slight = [abs(a) < DECORATIVE * abs(carried.drop[i].item()) for a in carried.alone[i, :length].tolist()]
+        spare = length > 2 and not all(slight)
+        return tuple("any" if spare and slight[k] else facts[k] for k in range(length))
 
     def key(i):
         joint = round(carried.together[i].item() / step) if is_reason(i) else 0

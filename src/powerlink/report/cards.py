@@ -104,7 +104,6 @@ def _path(path: ExplainedPath, explanation: Explanation) -> View:
         "spoken": spoken(path.facts),
         "notes": sentences.hop_notes(path),
         "together": None if path.together is None else wording.amount(path.together),
-        "per_fact": sentences.per_fact(explanation, path),
         "bar": None if path.together is None else _bar("carried", path.together),
         "alone": alone,
         "slight": sentences.slight_note(slight),

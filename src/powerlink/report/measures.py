@@ -37,13 +37,12 @@ def fact_fall(explanation: Explanation, path: ExplainedPath, fact: Fact) -> floa
 
 
 def slight_hops(explanation: Explanation, path: ExplainedPath) -> tuple[int, ...]:
-    """Return which hops between the first and the last, counted from 0, the model sees and hardly uses."""
+    """Return which hops of a path of three or more, counted from 0, the model hardly uses; not all of them."""
     least = DECORATIVE * abs(path_fall(explanation, path))
-    return tuple(
-        i
-        for i, fact in enumerate(path.facts)
-        if 0 < i < len(path.facts) - 1 and fact.visible and fact.effect is not None and abs(fact.effect) < least
-    )
+    slight = [fact.effect is not None and abs(fact.effect) < least for fact in path.facts]
+    if len(path.facts) < 3 or all(slight):
+        return ()
+    return tuple(i for i, fact in enumerate(path.facts) if slight[i] and fact.visible)
 
 
 def work_apart(explanation: Explanation) -> bool:

@@ -75,9 +75,12 @@ def remarks(explanation: Explanation) -> list[str]:
 def order(explanation: Explanation) -> str:
     """Say what the order of the paths follows."""
     if leading(explanation) is Measure.TOGETHER and any((path.together or 0.0) <= 0 for path in explanation.paths):
-        return "Ordered by what their facts carry together, then by the fall of the score without them, per fact."
+        return (
+            "Fewest facts first, then by what they carry together; "
+            "behind them those that carry nothing together, by the fall of the score."
+        )
     return {
-        Measure.TOGETHER: "Ordered by what their facts carry together, per fact.",
+        Measure.TOGETHER: "Fewest facts first, then by what they carry together.",
         Measure.WITHOUT: "Ordered by the fall of the score, each on top of those before it.",
         Measure.OWN: "In the explainer's own order, the lowest cost first.",
     }[leading(explanation)]
@@ -105,14 +108,6 @@ def _hops(places: Sequence[int]) -> str:
 def own_cost(path: ExplainedPath) -> tuple[str, str]:
     """Return the explainer's own numbers of a path: what its search minimised, and the product of its edge scores."""
     return wording.amount(path.cost), f"score {wording.amount(path.score)}"
-
-
-def per_fact(explanation: Explanation, path: ExplainedPath) -> str:
-    """Return what the order follows where paths are of different lengths; nothing where it says no more."""
-    if path.together is None or len(path.facts) < 2 or leading(explanation) is not Measure.TOGETHER:
-        return ""
-    share = wording.amount(path.together / len(path.facts))
-    return "" if share == wording.amount(0.0) else f"{share} per fact"
 
 
 def each_alone(path: ExplainedPath) -> list[str]:

@@ -116,10 +116,7 @@ def _measured(path: ExplainedPath, slight: Sequence[int], explanation: Explanati
     """Return a path's numbers, a line each; the one that the paths are ordered by comes first."""
     lines = {}
     if path.together is not None:
-        carried = _text(say(f"carried together: {wording.amount(path.together)}"))
-        if each := sentences.per_fact(explanation, path):
-            carried.append(f" ({say(each)})")
-        lines[Measure.TOGETHER] = [carried]
+        lines[Measure.TOGETHER] = [_text(say(f"carried together: {wording.amount(path.together)}"))]
         if effects := sentences.each_alone(path):
             alone = _text("each alone: ")
             for i, effect in enumerate(effects):

@@ -23,7 +23,7 @@ from powerlink.paths.search import PathBatch
 from powerlink.verify.carried import Carried, fact_of
 from powerlink.verify.counterfactual import Room, edges_of_facts, encode_only, scores_without
 
-DECORATIVE = 0.05  # a hop between others whose own effect is a smaller share of the path's is decoration
+DECORATIVE = 0.05  # a hop of a longer path whose own effect is a smaller share of the path's is decoration
 SLIGHT = 0.01  # a path without a fact that does this share of the query's largest fall is a trifle
 NOISE = 1e-5  # a drop of the logit smaller than this (relative to its size) is rounding, not effect
 
@@ -44,11 +44,14 @@ def route_of(graph: ComputationGraph, paths: PathBatch) -> Tensor:
 
 
 def core_of(graph: ComputationGraph, paths: PathBatch, carried: Carried) -> Tensor:
-    """Number the paths' cores, (P,): paths that differ only in decorative hops between the first and last share one."""
-    place = torch.arange(paths.edges.size(1), device=graph.device)
-    between = (place > 0) & (place < paths.length.unsqueeze(1) - 1)
-    decorative = between & (carried.alone.abs() < DECORATIVE * carried.drop.abs().unsqueeze(1))
-    facts = torch.where(decorative, paths.edges.new_full((), -2), fact_of(graph, paths.edges))
+    """Number the paths' cores, (P,): longer paths that differ only in decorative hops share one.
+
+    A path of one fact or two has no hop to spare, and one whose every hop does little has no core but itself.
+    """
+    there = paths.edges >= 0
+    slight = there & (carried.alone.abs() < DECORATIVE * carried.drop.abs().unsqueeze(1))
+    spare = (paths.length > 2) & (there & ~slight).any(1)
+    facts = torch.where(slight & spare.unsqueeze(1), -2, fact_of(graph, paths.edges))
     number: Tensor = torch.cat([paths.query.unsqueeze(1), facts], dim=1).unique(dim=0, return_inverse=True)[1]
     return number
 
