@@ -109,11 +109,12 @@ class ReasonCollector:
             if self._there("fact", step is not None):
                 here.facts.add(cast(Triple, step))
         for number, path in enumerate(paths, start=1):
-            if not _leads(query, path):
-                raise DataError(f"{where}: path {number} does not lead from head to tail; expected facts in a row")
             steps = [step for fact in path if (step := self._find(fact)) is not None]
-            if self._there("path", len(steps) == len(path)):
-                here.paths.add(tuple(steps))
+            if not self._there("path", len(steps) == len(path)):
+                continue
+            if not _leads(found, steps):
+                raise DataError(f"{where}: path {number} does not lead from head to tail; expected facts in a row")
+            here.paths.add(tuple(steps))
 
     def collect(self, name: str) -> KnownReasons:
         """Return what the graph can speak of; queries of which it knows no reason are left out, and counted."""
@@ -164,8 +165,9 @@ class ReasonCollector:
 
     def _notes(self, empty: int) -> tuple[str, ...]:
         words = {"entity": "entities", "fact": "facts", "path": "paths"}
-        lost = [f"{self._lost[kind]:,} {word}" for kind, word in words.items() if self._lost[kind]]
-        notes = [f"known reasons that the training graph does not have: {', '.join(lost)}"] if lost else []
+        lost = [(count, kind) for kind in words if (count := self._lost[kind])]
+        told = ", ".join(f"{count:,} {kind if count == 1 else words[kind]}" for count, kind in lost)
+        notes = [f"known reasons that the training graph does not have: {told}"] if told else []
         if self._lost["query"]:
             notes.append(
                 f"lines left out because the graph does not know head, relation or tail: {self._lost['query']:,}"
@@ -175,7 +177,7 @@ class ReasonCollector:
         return tuple(notes)
 
 
-def _leads(query: Named, path: Sequence[Named]) -> bool:
+def _leads(query: Triple, path: Sequence[Triple]) -> bool:
     """Say whether facts, each walked either way, lead from the query's head to its tail."""
     here = query[0]
     for head, _, tail in path:

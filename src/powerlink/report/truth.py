@@ -87,7 +87,7 @@ def _cells(row: TruthRow, columns: Sequence[str]) -> list[str]:
 
 
 def _interval(mean: str, low: float, high: float) -> str:
-    return f"{mean} [{number(low, 2)},\u00a0{number(high, 2)}]"  # where it must be folded, then before the bracket
+    return f"{mean} [{number(low, 2)}…{number(high, 2)}]"  # without a blank: folded before the bracket, if at all
 
 
 def _reading(table: TruthTable, depth: int) -> str:

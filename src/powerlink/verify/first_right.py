@@ -33,16 +33,13 @@ Values = NDArray[np.float64]  # (Q,)
 def is_right(path: ExplainedPath, known: Reasons, match: Match | None = None) -> bool:
     """Say whether a path is right by any of what is known: entities, facts or paths."""
     facts = frozenset((fact.head, fact.relation, fact.tail) for fact in path.facts)
-    inner = {fact.target for fact in path.facts[:-1]}
-    if known.paths and match != "touches" and facts in known.paths:
-        return True
-    if match == "is" or (match is None and known.paths):
-        return bool(facts) and ((bool(inner) and inner <= known.entities) or facts <= known.facts)
-    return not (
-        inner.isdisjoint(known.entities)
-        and facts.isdisjoint(known.facts)
-        and all(facts.isdisjoint(one) for one in known.paths)
-    )
+    inner = frozenset(fact.target for fact in path.facts[:-1])
+    if match == "is":
+        return facts in known.paths or facts <= known.facts or (bool(inner) and inner <= known.entities)
+    touched = not (inner.isdisjoint(known.entities) and facts.isdisjoint(known.facts))
+    if match == "touches":
+        return touched or any(not facts.isdisjoint(one) for one in known.paths)
+    return touched or facts in known.paths
 
 
 def first_right(explanations: Sequence[Explanation], known: Sequence[Reasons], match: Match | None = None) -> Values:

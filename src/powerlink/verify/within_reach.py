@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.explained_links import Triple
 from powerlink.kg.knowledge_graph import KnowledgeGraph
-from powerlink.kg.known_reasons import Named, Reasons
+from powerlink.kg.known_reasons import Reasons
 from powerlink.verify.first_right import Match
 
 FAR = np.iinfo(np.int64).max // 4
@@ -28,23 +28,21 @@ class Reach:
 
     def holds(self, query: Triple, known: Reasons, match: Match | None = None) -> bool | None:
         """Say whether there is a right path; None where that is not cheap to tell."""
-        if any(len(path) <= self._longest for path in known.paths) and match != "touches":
+        if match != "touches" and any(len(path) <= self._longest for path in known.paths):
             return True
-        if match == "is" or (match is None and known.paths):
+        if match == "is":
             return None if known.entities or known.facts else False
         head, relation, tail = query
         near_head, near_tail = self._distances(head, tail), self._distances(tail, head)
-        inner = [self._graph.entities.index(name) for name in known.entities]
+        inner = map(self._graph.entities.index, known.entities)
         if any(near_head[e] + near_tail[e] <= self._longest for e in inner if e not in (head, tail)):
             return True
+        facts = chain(known.facts, *known.paths) if match == "touches" else known.facts
         return any(
             min(near_head[u] + near_tail[v], near_head[v] + near_tail[u]) < self._longest
-            for u, r, v in map(self._indices, _facts(known))
-            if (u, r, v) != (head, relation, tail)
+            for u, r, v in (self._graph.triple(*fact) for fact in facts)
+            if u != v and (u, r, v) != (head, relation, tail)
         )
-
-    def _indices(self, fact: Named) -> Triple:
-        return self._graph.triple(*fact)
 
     def _distances(self, start: int, avoided: int) -> NDArray[np.int64]:
         distance = np.full(self._graph.num_entities, FAR, dtype=np.int64)
@@ -56,9 +54,3 @@ class Reach:
             border = reached[(distance[reached] == FAR) & (reached != avoided)]
             distance[border] = step
         return distance
-
-
-def _facts(known: Reasons) -> Iterator[Named]:
-    yield from known.facts
-    for path in known.paths:
-        yield from path
