@@ -26,7 +26,6 @@ from powerlink.run import batching
 from powerlink.run.fitting import fit_explainer
 from powerlink.run.queries import choose_queries
 from powerlink.run.truth import FLOORS, Task, Trial, Way, find_ways
-from powerlink.run.truth import make_explainer as make_way
 from powerlink.verify.first_right import first_right
 from powerlink.verify.ground_truth import edge_auc, explaining_edges
 from typed_example import SHARED, needs_user_item_attr, write_example
@@ -180,7 +179,7 @@ def test_a_damaged_file_of_measures_is_told(planted: Task, tmp_path: Path) -> No
 def test_an_explainer_that_is_fitted_needs_its_weights(shop: Task, tmp_path: Path) -> None:
     way = Way("pg-explainer", "mask")
     with pytest.raises(SettingsError, match="--weights"):
-        make_way(way, shop.subject)
+        Trial([way])
     fit_explainer(shop.subject, shop.queries, tmp_path / "pg.safetensors")
     (table,) = Trial([way], weights=[tmp_path / "pg.safetensors"]).run([shop])
     assert table.rows[0].figures["shown"].mean == 1

@@ -68,16 +68,10 @@ def find_ways(explainers: Sequence[str] | None = None, selections: Sequence[str]
     return [Way(find_recipe(name).name, select) for name in names for select in chosen]
 
 
-def make_explainer(way: Way, subject: Subject, weights: Sequence[Path] = ()) -> Explainer:
+def make_explainer(way: Way, subject: Subject, weights: Sequence[Path]) -> Explainer:
     """Make a way's explainer for a model, with the weights that fit it where it needs some."""
     recipe = find_recipe(way.explainer)
-    if recipe.fitting is None:
-        return recipe.make()
-    if not weights:
-        raise SettingsError(
-            f"{recipe.name} must be fitted before it can explain: give the file that `powerlink fit` made by --weights"
-        )
-    return with_weights(subject, recipe, weights)
+    return with_weights(subject, recipe, weights) if recipe.fitting else recipe.make()
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +187,13 @@ class Trial:
     seed: int = 0
     weights: Sequence[Path] = ()
     folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        unfit = [way.explainer for way in self.ways if find_recipe(way.explainer).fitting]
+        if unfit and not self.weights:
+            raise SettingsError(
+                f"{unfit[0]} must be fitted before it can explain: give the file that `powerlink fit` made by --weights"
+            )
 
     def run(self, tasks: Sequence[Task], told: Told = lambda what, more: None) -> list[TruthTable]:
         """Return a table for each model and, of several, one for all of them together."""
