@@ -37,7 +37,7 @@ from powerlink.run.queries import predicted_only
 from powerlink.run.truth import DEPTH, Task, Trial, find_ways
 from powerlink.verify.first_right import Match
 
-SHARED = ("min_length", "max_length", "hops", "hub_limit", "core", "candidates")
+SHARED = ("min_length", "max_length", "hops", "hub_limit", "core", "candidates", "also_consider")
 
 
 @with_flags({"Explanation (as in explain)": ExplainSettings}, only=SHARED)
