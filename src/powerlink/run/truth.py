@@ -198,8 +198,10 @@ class Trial:
     def run(self, tasks: Sequence[Task], told: Told = lambda what, more: None) -> list[TruthTable]:
         """Return a table for each model and, of several, one for all of them together."""
         held = [list(self._held(task, told)) for task in tasks]
-        tables = [self._table(task.label, [task], found) for task, found in zip(tasks, held, strict=True)]
-        return [*tables, self._table(TOGETHER, tasks, pooled(held))] if len(tasks) > 1 else tables
+        reach = [task.within_reach(self.settings.max_length, self.match) for task in tasks]
+        each = zip(tasks, held, reach, strict=True)
+        tables = [self._table(task.label, [task], found, [within]) for task, found, within in each]
+        return [*tables, self._table(TOGETHER, tasks, pooled(held), reach)] if len(tasks) > 1 else tables
 
     def _held(self, task: Task, told: Told) -> Iterator[Held]:
         for way in self.ways:
@@ -216,8 +218,9 @@ class Trial:
         home = f"{quote(subject.name, safe='')}-{subject.hash[:8]}"
         return self.folder and self.folder / home / f"{quote(way.explainer, safe='')}.{way.select}.jsonl"
 
-    def _table(self, label: str, tasks: Sequence[Task], held: Sequence[Held]) -> TruthTable:
-        reach = [task.within_reach(self.settings.max_length, self.match) for task in tasks]
+    def _table(
+        self, label: str, tasks: Sequence[Task], held: Sequence[Held], reach: Sequence[int | None]
+    ) -> TruthTable:
         return TruthTable(
             label,
             [name_query(task.subject.graph, query) for task in tasks for query in task.triples],
