@@ -111,6 +111,25 @@ def test_differences_are_paired_with_the_first():
     assert not same.significant
 
 
+def test_what_belongs_together_is_resampled_together():
+    rng = np.random.default_rng(1)
+    first, second = rng.integers(1, 10, 60).astype(float), rng.integers(1, 10, 60).astype(float)
+    once = rows_of([held("a", *first), held("b", *second)], depth=10)
+    units = [*range(60)] * 3
+    thrice = rows_of([held("a", *[*first] * 3), held("b", *[*second] * 3)], depth=10, unit=units)
+    alone = rows_of([held("a", *[*first] * 3), held("b", *[*second] * 3)], depth=10)
+    for one, three, naive in zip(once, thrice, alone, strict=True):
+        figure = three.figures["MRR"]
+        assert (figure.mean, figure.low, figure.high) == pytest.approx(
+            (one.figures["MRR"].mean, one.figures["MRR"].low, one.figures["MRR"].high)
+        )
+        assert naive.figures["MRR"].high - naive.figures["MRR"].low < 0.8 * (figure.high - figure.low)
+    gap = thrice[1].differences["MRR"]
+    assert (gap.mean, gap.low, gap.high) == pytest.approx(
+        (once[1].differences["MRR"].mean, once[1].differences["MRR"].low, once[1].differences["MRR"].high)
+    )
+
+
 def test_models_together_are_all_their_queries():
     one = [held("x", 1, 2, seconds=1.0, facts=[0.5, 0.6]), held("y", INF, 1)]
     other = [held("x", 3, seconds=4.0, facts=[0.7]), held("y", 1)]

@@ -221,9 +221,12 @@ class Trial:
     def _table(
         self, label: str, tasks: Sequence[Task], held: Sequence[Held], reach: Sequence[int | None]
     ) -> TruthTable:
+        asked = [(task, name_query(task.subject.graph, query)) for task in tasks for query in task.triples]
+        unit: dict[tuple[str, Query], int] = {}
+        units = [unit.setdefault((task.subject.graph.fingerprint, query), len(unit)) for task, query in asked]
         return TruthTable(
             label,
-            [name_query(task.subject.graph, query) for task in tasks for query in task.triples],
+            [query for _, query in asked],
             sum(found for found in reach if found is not None) if None not in reach else None,
-            rows_of(held, self.settings.paths, self.seed),
+            rows_of(held, self.settings.paths, self.seed, units),
         )

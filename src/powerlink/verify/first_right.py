@@ -90,18 +90,23 @@ class TruthTable:
     rows: Sequence[TruthRow]
 
 
-def rows_of(held: Sequence[Held], depth: int, seed: int = 0) -> tuple[TruthRow, ...]:
-    """Summarise each way and set it beside the first, query by query."""
+def rows_of(held: Sequence[Held], depth: int, seed: int = 0, unit: Sequence[int] | None = None) -> tuple[TruthRow, ...]:
+    """Summarise each way and set it beside the first, query by query.
+
+    What has one `unit` is resampled together: a query that several models were asked is hard, or easy, for all of them.
+    """
+    if not held:
+        return ()
+    groups = np.arange(len(held[0].places)) if unit is None else np.array(unit, dtype=np.int64)
+    reference = held[0].measures(depth)
     rows: list[TruthRow] = []
-    reference = held[0].measures(depth) if held else {}
     for one in held:
-        values = one.measures(depth)
-        figures = {name: figure_of(name, "powerlink", v, seed) for name, v in values.items()}
-        gaps = {
-            name: difference_of(name, "powerlink", v, reference[name], seed)
-            for name, v in values.items()
-            if rows and name in reference
-        }
+        figures, gaps = {}, {}
+        for name, values in one.measures(depth).items():
+            figures[name] = figure_of(name, "powerlink", _mean_of(values, groups), seed)
+            if rows:
+                gap = _mean_of(values - reference[name], groups)
+                gaps[name] = difference_of(name, "powerlink", gap, np.zeros_like(gap), seed)
         rows.append(
             TruthRow(
                 one.way,
@@ -112,6 +117,14 @@ def rows_of(held: Sequence[Held], depth: int, seed: int = 0) -> tuple[TruthRow, 
             )
         )
     return tuple(rows)
+
+
+def _mean_of(values: Values, groups: NDArray[np.int64]) -> Values:
+    """Return each group's mean over the numbers that are there; NaN where none is."""
+    there = ~np.isnan(values)
+    total = np.bincount(groups, weights=np.where(there, values, 0.0))
+    count = np.bincount(groups, weights=there)
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
 
 
 def pooled(models: Sequence[Sequence[Held]]) -> list[Held]:
