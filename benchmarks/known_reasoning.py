@@ -32,30 +32,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from powerlink.explainers.catalog import EXPLAINERS, find_recipe
 from powerlink.explainers.learned.pg_explainer import PGFitting
 from powerlink.explainers.protocol import Explainer
-from powerlink.kg.explained_links import GroundTruth
-from powerlink.kg.planted import Planted, PlantedSettings, Step, plant, true_paths
+from powerlink.kg.planted import NOISE, Planted, Step, plant
 from powerlink.models.checkpoint import versions
-from powerlink.models.rule_model import RuleModel
 from powerlink.models.subject import Subject
-from powerlink.pipeline import ExplainSettings, computation_graph, explain_batch
+from powerlink.pipeline import ExplainSettings
 from powerlink.run.fitting import fit_explainer, spread_over
-from powerlink.run.scored_once import ScoredOnce
-from powerlink.verify.ground_truth import edge_auc, explaining_edges
+from powerlink.run.truth import Task
 
 RESULTS = Path(__file__).parent / "results" / "known_reasoning.json"
 FIRST_SEED = 100  # graphs that no setting was chosen on
-NOISE: dict[str, dict[str, int]] = {
-    "quiet": {"decoys": 1, "parallels": 1, "scattered": 30, "hub_facts": 20},
-    "plain": {},
-    "loud": {"decoys": 8, "parallels": 3, "scattered": 150},
-}
 MASK = ExplainSettings(select="mask", hops=1)  # one hop around head and tail holds every path of three
-PROOF = ExplainSettings(select="proof", hops=1)
+PROOF = ExplainSettings(select="largest-drop", also_consider="gradient", hops=1)
 ALONE = replace(PROOF, also_consider="none")
 PG_FITTING = PGFitting(size_weight=0.02, epochs=100, batch=4)
 FIT_QUERIES = 400
@@ -143,7 +134,7 @@ def main() -> None:
 
 def rows_of_kind(size: int, noise: str, graphs: int, queries: int) -> list[dict[str, Any]]:
     """Measure every run on the graphs of one size and noise."""
-    settings = PlantedSettings(entities=size, **NOISE[noise])
+    settings = replace(NOISE[noise], entities=size)
     planted_graphs = [plant(FIRST_SEED + i, settings) for i in range(graphs)]
     folder, rows = Path(tempfile.mkdtemp()), []
     for name, run in RUNS.items():
@@ -159,34 +150,19 @@ def rows_of_kind(size: int, noise: str, graphs: int, queries: int) -> list[dict[
 
 def outcomes(planted: Planted, run: Run, folder: Path, count: int) -> list[Outcome]:
     """Explain queries spread over all rules of a graph."""
-    graph = planted.graph
-    subject = Subject.of(graph, RuleModel(planted.rules, graph.num_entities, graph.num_relations))
-    queries = torch.from_numpy(graph.test.copy())
-    queries = queries[torch.linspace(0, len(queries) - 1, min(count, len(queries))).long()]
-    explainer = ScoredOnce(run.make(planted, subject, folder))
-    explanations = explain_batch(subject, queries, explainer=explainer, settings=run.wish)
-    truths = [true_paths(planted, *query) for query in queries.tolist()]
-    aucs = fact_aucs(subject, queries, explainer, run.wish, truths)
+    task = Task.planted(planted)
+    task = Task.of(task.subject, task.known, spread_over(task.queries, count))
+    asked = task.ask(run.make(planted, task.subject, folder), run.wish)
+    truths = [task.known.steps[head, relation, tail].paths for head, relation, tail in task.queries.tolist()]
+    right, touching = (task.hold(run.explainer, asked, match).places for match in (None, "touches"))
     found = []
-    for told, truth, auc in zip(explanations, truths, aucs, strict=True):
-        paths = [planted.steps_of(path) for path in told.paths]
-        place = next((number for number, path in enumerate(paths, start=1) if path in truth), math.inf)
-        steps = paths[0] if paths else ()
-        true_steps = {step for path in truth for step in path}
-        route = nodes(steps) in {nodes(path) for path in truth}
-        found.append(Outcome(place, auc, route, not true_steps.isdisjoint(steps)))
+    for place, touch, auc, told, paths in zip(
+        right, touching, asked.auc["facts"], asked.explanations, truths, strict=True
+    ):
+        first = planted.steps_of(told.paths[0]) if told.paths else ()
+        route = nodes(first) in {nodes(path) for path in paths}
+        found.append(Outcome(float(place), float(auc), route, bool(touch == 1)))
     return found
-
-
-def fact_aucs(
-    subject: Subject, queries: Tensor, explainer: ScoredOnce, wish: ExplainSettings, truths: list[set[tuple[Step, ...]]]
-) -> list[float]:
-    """Return how well the scores just given tell the facts of true paths from all others, query by query."""
-    graph = computation_graph(subject, queries, wish)
-    scores = explainer.score_edges(subject.model, graph, 0).values
-    known = [GroundTruth(tuple({step for path in truth for step in path}), tuple(truth)) for truth in truths]
-    aucs: list[float] = edge_auc(graph, scores, explaining_edges(graph, known), "facts").tolist()
-    return aucs
 
 
 def nodes(path: tuple[Step, ...]) -> tuple[tuple[int, int], ...]:

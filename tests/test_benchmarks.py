@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -16,7 +17,7 @@ from builders import knowledge_graph, model_of, random_rows
 from powerlink import ExplainSettings, Subject, load_graph, load_model
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.kg.storage import save_graph
-from powerlink.models.checkpoint import save_model
+from powerlink.models.checkpoint import save_model, start_folder
 from powerlink.models.link_model import ModelSettings, build_model
 from powerlink.models.presets import PRESETS
 from powerlink.models.training import Trainer, TrainingSettings
@@ -394,3 +395,50 @@ def test_the_papers_protocol_stops_in_time_and_goes_on(paper_protocol):
     )
     assert cut["tables"] == whole["tables"]
     assert "fit" not in whole
+
+
+def test_drug_mechanisms_are_merged_by_pair_and_held_against_models(tmp_path):
+    data = tmp_path / "data"
+    (data / "Hetionet").mkdir(parents=True)
+    (data / "DrugMechDB").mkdir()
+    cures = [(f"Compound::{i}", "CtD", f"Disease::{i}") for i in range(6)]
+    facts = [
+        fact
+        for i in range(6)
+        for fact in ((f"Compound::{i}", "CbG", f"Gene::{i}"), (f"Disease::{i}", "DaG", f"Gene::{i}"))
+    ]
+    facts += [(f"Gene::{i}", "GiG", f"Gene::{(i + 1) % 6}") for i in range(6)]
+    for split, rows in (("train", [*facts, *cures[:2]]), ("valid", cures[2:4]), ("test", cures[4:])):
+        text = "".join("\t".join(row) + "\n" for row in rows)
+        (data / "Hetionet" / f"{split}.tsv").write_text(text)
+    pairs = [
+        *((f"a{i}", f"Compound::{i}", f"Disease::{i}", "treats", f"Gene::{i}") for i in range(6)),
+        ("b2", "Compound::2", "Disease::2", "treats", "Gene::3|Gene::2"),
+        ("c3", "Compound::3", "Disease::3", "palliates", "Gene::5"),
+        ("d2", "Compound::2", "Disease::2", "treats", ""),
+    ]
+    with gzip.open(data / "DrugMechDB" / "hetionet_pairs.tsv.gz", "wt") as file:
+        file.writelines("\t".join(row) + "\n" for row in pairs)
+    graph = load_graph(str(data / "Hetionet"))
+    for seed in (0, 1):
+        settings = ModelSettings(widths=(8, 8, 8))
+        network = build_model(settings, graph.num_entities, graph.num_relations, seed)
+        start_folder(tmp_path / f"m{seed}", graph)
+        save_model(tmp_path / f"m{seed}", network, graph, TrainingSettings(), {}, finished=True)
+    arguments = ["--data", data, "--models", tmp_path / "m0", tmp_path / "m1", "--split", "valid", "--device", "cpu"]
+    arguments += ["--folder", tmp_path / "kept", "--out", tmp_path / "found.json"]
+    script = ROOT / "benchmarks" / "drug_mechanisms.py"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, script, *map(str, arguments)], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "kept" / "known_valid.tsv").read_text().splitlines() == [
+        "head\trelation\ttail\tknown",
+        "Compound::2\tCtD\tDisease::2\tGene::2|Gene::3",
+        "Compound::3\tCtD\tDisease::3\tGene::3",
+    ]
+    tables = json.loads((tmp_path / "found.json").read_text())["tables"]
+    assert [table["queries"] for table in tables] == [2, 2, 4]
+    assert [table["within_reach"] for table in tables] == [2, 2, 4]
+    assert [len(table["rows"]) for table in tables] == [6, 6, 6]

@@ -1,4 +1,4 @@
-"""Edge scores and paths against known explanations, by hand and by counting pairs."""
+"""Edge scores against known explanations, by hand and by counting pairs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.explained_links import ExplainedLinks, GroundTruth
 from powerlink.kg.typed_folder import read_links
-from powerlink.paths.propose import propose
-from powerlink.verify.ground_truth import READINGS, Reading, edge_auc, explaining_edges, first_true_path
+from powerlink.verify.ground_truth import READINGS, Reading, edge_auc, explaining_edges
 from typed_example import write_example
 
 
@@ -89,29 +88,3 @@ def test_the_way_back_is_wrong_when_directed_and_right_as_a_fact(shop: Explained
         assert edge_auc(graph, forward, explaining, reading).tolist() == [1.0, 1.0, 1.0]
     assert edge_auc(graph, backward, explaining, "facts").tolist() == [1.0, 1.0, 1.0]
     assert (edge_auc(graph, backward, explaining, "directed") < 0.5).all()
-
-
-def test_the_place_of_the_first_true_path(shop: ExplainedLinks) -> None:
-    graph, truth = seen(shop)
-    explaining = explaining_edges(graph, truth)
-    wish = {"cost": "inverse", "count": 9, "min_length": 1, "max_length": 3}
-    best = propose(graph, 0.1 + 0.9 * explaining.float(), **wish)  # type: ignore[arg-type]
-    assert first_true_path(graph, best, truth).tolist() == [1, 1, 1]
-    nowhere = [GroundTruth(known.edges, ()) for known in truth]
-    assert first_true_path(graph, best, nowhere).tolist() == [math.inf] * 3
-    # every route has three steps
-    none = propose(graph, 0.1 + 0.9 * explaining.float(), **{**wish, "max_length": 2})  # type: ignore[arg-type]
-    assert first_true_path(graph, none, truth).tolist() == [math.inf] * 3
-
-
-def test_a_later_place_is_counted_within_its_own_query(shop: ExplainedLinks) -> None:
-    graph, truth = seen(shop)
-    paths = propose(graph, torch.ones(graph.num_edges), cost="inverse", count=9, min_length=1, max_length=5)
-    for query in range(3):
-        own = (paths.query == query).nonzero().squeeze(1)
-        for place, path in enumerate(own.tolist(), start=1):
-            edges = [edge for edge in paths.edges[path].tolist() if edge >= 0]
-            rows = edge_rows(graph)
-            told = list(truth)
-            told[query] = GroundTruth((), (tuple(rows[edge] for edge in edges),))
-            assert first_true_path(graph, paths, told)[query] == place

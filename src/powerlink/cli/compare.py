@@ -18,15 +18,14 @@ from powerlink.cli.console import (
     console,
     counting,
     errors,
-    pick_device,
     progress,
     shown,
 )
 from powerlink.cli.derived_flags import with_flags
+from powerlink.cli.naming import listed, load_models
 from powerlink.cli.rank import SplitOption
-from powerlink.errors import DataError, ExplainerError, MismatchError, SettingsError, UnknownNameError
+from powerlink.errors import DataError, ExplainerError, SettingsError, UnknownNameError
 from powerlink.explainers.catalog import Recipe
-from powerlink.models.checkpoint import load_model
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.compare import render_tables, write_comparison
@@ -85,9 +84,9 @@ def compare(
     if weights and fit:
         raise SettingsError("give --weights or --fit, not both: either a fit is there, or it is to be made")
     selections = _selections(select)
-    names = None if explainers is None else _listed("--explainers", explainers)
+    names = None if explainers is None else listed("--explainers", explainers)
     recipes = find_recipes(names, can_fit=bool(weights or fit))
-    subjects = _load(models, device)
+    subjects = load_models(models, device)
     settings = CompareSettings(
         split=split, which=which, max_nodes=max_nodes, fit=fit, seed=seed, explain=ExplainSettings(**given)
     )
@@ -106,39 +105,11 @@ def compare(
 
 
 def _selections(text: str) -> tuple[Selection, ...]:
-    names = _listed("--select", text)
+    names = listed("--select", text)
     for name in names:
         if name not in get_args(Selection):
             raise UnknownNameError("way to select paths", name, get_args(Selection))
     return tuple(s for s in get_args(Selection) if s in names)
-
-
-def _listed(option: str, text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise SettingsError(f"{option} names nothing: expected names with commas between them")
-    return names
-
-
-def _load(folders: Sequence[Path], device: Any) -> dict[str, Subject]:
-    """Load the models under names that tell them apart, refusing those of another graph and the same one twice."""
-    loaded = {folder: load_model(folder, pick_device(device)) for folder in dict.fromkeys(folders)}
-    first, *others = loaded
-    for folder in others:
-        if loaded[folder].graph.fingerprint != loaded[first].graph.fingerprint:
-            raise MismatchError(
-                f"{first} and {folder} are models of different graphs ({loaded[first].graph.name}, "
-                f"{loaded[folder].graph.name}): only models of one graph can be compared"
-            )
-    hashes = [subject.hash for subject in loaded.values()]
-    for place, folder in enumerate(loaded):
-        if (earlier := hashes.index(loaded[folder].hash)) < place:
-            raise MismatchError(f"{list(loaded)[earlier]} and {folder} are the same model: name it once")
-    names = [subject.name for subject in loaded.values()]
-    return {
-        subject.name if names.count(subject.name) == 1 else f"{subject.name} ({folder})": subject
-        for folder, subject in loaded.items()
-    }
 
 
 def _choose(subject: Subject, settings: CompareSettings, limit: int | None) -> Chosen:

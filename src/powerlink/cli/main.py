@@ -25,6 +25,7 @@ from powerlink.cli import (
     rank,
     report,
     train,
+    truth,
 )
 from powerlink.cli.console import StoppedError, errors
 from powerlink.errors import PowerlinkError
@@ -43,7 +44,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (demo, datasets, presets, train, rank, predict, explainers, fit, explain, compare, evaluate, report):
+COMMANDS = (demo, datasets, presets, train, rank, predict, explainers, fit, explain, compare, truth, evaluate, report)
+for command in COMMANDS:
     name = command.__name__.rsplit(".", 1)[-1]
     app.command(name)(getattr(command, name))
 

@@ -23,12 +23,15 @@ from powerlink.cli.datasets import DataDirOption
 from powerlink.errors import SettingsError, UnknownNameError
 from powerlink.kg import catalog
 from powerlink.models import presets
+from powerlink.models.checkpoint import read_description
 from powerlink.models.link_model import DEFAULT_LAYERS, DecoderName, EncoderName, ModelSettings
+from powerlink.models.link_training import LinkTrainingSettings
 from powerlink.models.training import Precision, Schedule, TrainingSettings
 from powerlink.report.learning_curve import CURVE
 from powerlink.report.wording import counted, duration
 from powerlink.run.claim import claimed
 from powerlink.run.train_folder import FolderTraining
+from powerlink.run.train_links import read_linked_data, train_links
 
 DataOption = Annotated[str, typer.Option(help="A name from `powerlink datasets`, a folder, or a file of triples.")]
 SHAPE, TRAINING = ModelSettings(), TrainingSettings()
@@ -70,6 +73,14 @@ def train(
     patience: Annotated[
         int | None, flag("Evaluations without progress before stopping.", TRAINING.patience, min=1)
     ] = None,
+    links: Annotated[
+        bool,
+        typer.Option(
+            "--links",
+            help="Of a folder of typed nodes and edges: learn its links against its negatives, and let links carry no "
+            "message.",
+        ),
+    ] = False,
     half: Annotated[
         bool, typer.Option("--half", help="Save the weights in half precision: half the size, the same ranks.")
     ] = False,
@@ -97,6 +108,8 @@ def train(
         "patience": patience,
     }
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+    if links:
+        _refuse(given.keys() - {"epochs", "lr"} | ({"preset"} if preset else set()))
     if preset is None:
         chosen = encoder or SHAPE.encoder
         widths = (dim or 100,) * ((layers or DEFAULT_LAYERS[chosen]) + 1)
@@ -107,7 +120,39 @@ def train(
             raise SettingsError(f"--preset decides the model's shape: leave out {' and '.join(refused)}, or --preset")
         found = _preset(data, preset)
         model, training = found.model, found.training
+    if links:
+        _train_links(data, out, model, LinkTrainingSettings(**given, seed=seed), device, half)
+        return
     train_with_progress(data, out, model, replace(training, **given, seed=seed), device, data_dir, seed, half=half)
+
+
+def _refuse(names: set[str]) -> None:
+    if names:
+        flags = " and ".join(f"--{name.replace('_', '-')}" for name in sorted(names))
+        raise SettingsError(f"--links trains on all links at once, and has no use for {flags}: leave out either")
+
+
+def _train_links(
+    data: str, out: Path, model: ModelSettings, training: LinkTrainingSettings, device: Device, half: bool
+) -> None:
+    """Train on links, showing loss and validation ROC-AUC as they come."""
+    place, linked = pick_device(device), read_linked_data(data)
+    for note in linked.notes:
+        errors.print(f"note: {shown(note)}", style="dim")
+    try:
+        with progress("loss {task.fields[loss]}", "AUC {task.fields[auc]}") as bar:
+            task = bar.add_task("epoch", total=training.epochs, loss="…", auc="…")
+
+            def told(loss: float, auc: float) -> None:
+                bar.update(task, advance=1, loss=f"{loss:.4f}", auc=f"{auc:.3f}")
+
+            train_links(linked, out, model=model, training=training, device=place, half=half, told=told)
+    except KeyboardInterrupt:
+        raise StoppedError("nothing was written: such a model is saved when it is done") from None
+    accuracy = read_description(out)["accuracy"]["link_auc"]
+    told_auc = ", ".join(f"{split} {auc:.3f}" for split, auc in accuracy.items())
+    console.print(f"ROC-AUC of links against negatives: {told_auc}")
+    console.print(f"model saved in {shown(out)}", soft_wrap=True)
 
 
 def _preset(data: str, name: str) -> presets.Preset:

@@ -64,6 +64,10 @@ class Names:
         except KeyError:
             raise UnknownNameError(self.kind, name, self._index) from None
 
+    def find(self, name: str) -> int | None:
+        """Return the index of a name, or None."""
+        return self._index.get(name)
+
 
 @dataclass(frozen=True, eq=False)
 class KnowledgeGraph:

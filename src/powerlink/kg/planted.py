@@ -6,12 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import Literal
 
 import numpy as np
 
 from powerlink.errors import SettingsError
 from powerlink.explanation import ExplainedPath
+from powerlink.kg.explained_links import GroundTruth
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names, Triples
 
 Step = tuple[int, int, int]  # source, relation, target; a relation ≥ R walks a fact from its tail to its head
@@ -65,6 +67,14 @@ class PlantedSettings:
     @property
     def relations(self) -> int:
         return self.goals + self.noises + self.steps
+
+
+Noise = Literal["quiet", "plain", "loud"]
+NOISE: dict[Noise, PlantedSettings] = {  # how much misleads
+    "quiet": PlantedSettings(decoys=1, parallels=1, scattered=30, hub_facts=20),
+    "plain": PlantedSettings(),
+    "loud": PlantedSettings(decoys=8, parallels=3, scattered=150),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +155,15 @@ def true_paths(planted: Planted, head: int, relation: int, tail: int) -> set[tup
         for path in _walk(planted.neighbours, head, rule.body)
         if path[-1][2] == tail
     }
+
+
+def true_reasons(planted: Planted) -> dict[Step, GroundTruth]:
+    """Return what explains each query of a planted graph: all its true paths, and their steps."""
+    found = {}
+    for head, relation, tail in planted.graph.test.tolist():
+        paths = tuple(sorted(true_paths(planted, head, relation, tail)))
+        found[head, relation, tail] = GroundTruth(tuple(dict.fromkeys(chain(*paths))), paths)
+    return found
 
 
 def _draw_rules(settings: PlantedSettings, rng: np.random.Generator) -> tuple[Rule, ...]:

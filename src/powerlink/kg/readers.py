@@ -34,11 +34,12 @@ def read_graph(path: Path, *, name: str | None = None, seed: int = 0) -> Knowled
         is_typed = _file_named(path, _STEMS["train"]) is None and is_typed_folder(path)
         return read_links(path, name=name).graph if is_typed else _read_folder(path, name)
     if not os.path.exists(path):
-        raise DataError(_no_such(path))
+        raise DataError(no_such(path))
     return _read_file(path, name or path.name.split(".")[0], seed)
 
 
-def _no_such(path: Path) -> str:
+def no_such(path: Path) -> str:
+    """Say in a sentence that there is no such file, with the closest ones beside it."""
     parent = path.parent
     close = closest_names(path.name, (entry.name for entry in _entries(parent)) if os.path.isdir(parent) else ())
     hint = f"; did you mean {' or '.join(str(parent / found) for found in close)}?" if close else ""

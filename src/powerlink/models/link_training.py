@@ -6,6 +6,7 @@ a model to doubt the held-out ones; where a data set brings its own negatives, t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,9 +33,17 @@ class LinkTrainingSettings:
 
 
 def train_on_links(
-    data: ExplainedLinks, model: ModelSettings | None = None, training: LinkTrainingSettings | None = None
+    data: ExplainedLinks,
+    model: ModelSettings | None = None,
+    training: LinkTrainingSettings | None = None,
+    device: torch.device | str = "cpu",
+    *,
+    told: Callable[[float, float], None] = lambda loss, auc: None,
 ) -> Subject:
-    """Train by binary cross-entropy over all training links and negatives at once, best by validation ROC-AUC."""
+    """Train by binary cross-entropy over all training links and negatives at once, best by validation ROC-AUC.
+
+    `told` hears every epoch's loss and validation ROC-AUC.
+    """
     model, training = model or ModelSettings(), training or LinkTrainingSettings()
     for split in ("train", "valid"):
         if not len(data.splits[split]) or not len(data.negatives[split]):
@@ -42,8 +51,9 @@ def train_on_links(
     network = build_model(model, len(data.entities), len(data.relations), training.seed)
     if network.bias is not None:
         nn.init.zeros_(network.bias)  # as many links are right as wrong here, not one tail in N
-    messages = MessageGraph.of(data.background)
-    triples, labels = _examples(data, "train")
+    network = network.to(device)
+    messages = MessageGraph.of(data.background, device)
+    triples, labels = (part.to(device) for part in _examples(data, "train"))
     optimizer = torch.optim.Adam(network.parameters(), lr=training.lr)
     best, weights = -1.0, network.state_dict()
     with torch.random.fork_rng(devices=[]):
@@ -56,11 +66,12 @@ def train_on_links(
             loss.backward()
             optimizer.step()
             auc = link_auc(network, messages, data, "valid")
+            told(loss.item(), auc)
             if auc > best:
                 best, weights = auc, {name: value.clone() for name, value in network.state_dict().items()}
     network.load_state_dict(weights)
     network.eval()
-    return Subject.of(data.background, network, name=model.name)
+    return Subject.of(data.background, network, device, name=model.name)
 
 
 @torch.no_grad()
@@ -68,7 +79,7 @@ def link_auc(model: LinkModel, messages: MessageGraph, data: ExplainedLinks, spl
     """Return the ROC-AUC of a split's links against its negatives."""
     triples, labels = _examples(data, split)
     with undisturbed(model):
-        logits = model.score(model.encode(messages), triples)
+        logits = model.score(model.encode(messages), triples.to(messages.device))
     one = np.zeros(len(triples), dtype=np.int64)
     return float(grouped_auc(logits.cpu().numpy(), labels.cpu().numpy() > 0, one, 1)[0])
 

@@ -49,13 +49,14 @@ def makers(
         if not recipe.fitting:
             made[recipe.name] = recipe.make
         elif weights:
-            made[recipe.name] = partial(_with_weights, subject, recipe, weights)
+            made[recipe.name] = partial(with_weights, subject, recipe, weights)
         else:
             made[recipe.name] = partial(comparison.fitted, subject, recipe)
     return made
 
 
-def _with_weights(subject: Subject, recipe: Recipe, weights: Sequence[Path]) -> Explainer:
+def with_weights(subject: Subject, recipe: Recipe, weights: Sequence[Path]) -> Explainer:
+    """Make a fitted explainer with those of several files' weights that fit the model."""
     refusals = []
     for path in weights:
         explainer = recipe.make({"weights": str(path)})

@@ -109,8 +109,8 @@ def compare_figures(found: Found, seed: int = 0) -> tuple[Row, ...]:
         rows.append(
             Row(
                 name,
-                tuple(f for key, v in values.items() if (f := _figure(*key, v, seed)) is not None),
-                tuple(d for key, v in values.items() if (d := _difference(*key, v, reference[key], seed)) is not None)
+                tuple(f for key, v in values.items() if (f := figure_of(*key, v, seed)) is not None),
+                tuple(d for key, v in values.items() if (d := difference_of(*key, v, reference[key], seed)) is not None)
                 if rows
                 else (),
                 dict(Counter(e.status.value for e in found[name])),
@@ -133,14 +133,16 @@ def _measure(explanations: Sequence[Explanation]) -> dict[tuple[str, Protocol], 
     }
 
 
-def _figure(metric: str, protocol: Protocol, values: _Values, seed: int) -> Figure | None:
+def figure_of(metric: str, protocol: Protocol, values: _Values, seed: int) -> Figure | None:
+    """Return the mean with its interval over the queries that have this figure; None where none has."""
     there = values[~np.isnan(values)]
     if not there.size:
         return None
     return Figure(metric, protocol, float(there.mean()), *bootstrap_interval(there, seed), there.size)
 
 
-def _difference(metric: str, protocol: Protocol, values: _Values, reference: _Values, seed: int) -> Difference | None:
+def difference_of(metric: str, protocol: Protocol, values: _Values, reference: _Values, seed: int) -> Difference | None:
+    """Return the mean difference over the queries that have this figure in both; None where none has."""
     gaps = values - reference
     gaps = gaps[~np.isnan(gaps)]
     if not gaps.size:

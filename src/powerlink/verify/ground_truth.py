@@ -1,4 +1,4 @@
-"""Scores and paths held against known explanations: edge ROC-AUC, and how early a true path comes.
+"""Edge scores held against known explanations by ROC-AUC.
 
 Which edges of a query's computation graph take part in the ROC-AUC, and what they are, is read in three ways:
 
@@ -23,8 +23,7 @@ from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.grouped_auc import grouped_auc
-from powerlink.kg.explained_links import GroundTruth, Triple
-from powerlink.paths.search import PathBatch
+from powerlink.kg.explained_links import GroundTruth
 
 Reading = Literal["directed", "page-link", "facts"]
 READINGS: tuple[Reading, ...] = ("directed", "page-link", "facts")
@@ -57,23 +56,3 @@ def edge_auc(graph: ComputationGraph, scores: Tensor, explaining: Tensor, readin
         chosen = torch.ones_like(explaining)
     items = [part[chosen].cpu().numpy() for part in (scores, explaining, query)]
     return grouped_auc(items[0], items[1], items[2], graph.num_queries)
-
-
-def first_true_path(graph: ComputationGraph, paths: PathBatch, truth: Sequence[GroundTruth]) -> NDArray[np.float64]:
-    """Return the place, from 1, of the first true one among each query's paths, (Q,); infinity where none is true."""
-    known = [set(entry.paths) for entry in truth]
-    first = np.full(graph.num_queries, np.inf)
-    seen = np.zeros(graph.num_queries)
-    for query, path in zip(paths.query.tolist(), _steps(graph, paths), strict=True):
-        seen[query] += 1
-        if path in known[query]:
-            first[query] = min(first[query], seen[query])
-    return first
-
-
-def _steps(graph: ComputationGraph, paths: PathBatch) -> list[tuple[Triple, ...]]:
-    """Return each path as steps (source, relation, target) between entities."""
-    edge = paths.edges.clamp(min=0)
-    columns = graph.entity[graph.source[edge]], graph.relation[edge], graph.entity[graph.target[edge]]
-    steps = torch.stack(columns, dim=2).tolist()
-    return [tuple(map(tuple, path[:length])) for path, length in zip(steps, paths.length.tolist(), strict=True)]

@@ -1,0 +1,232 @@
+"""Ways of explaining held against known reasons; with a folder it goes on after a kill.
+
+DIR/MODEL/EXPLAINER.SELECTION.jsonl           explanations, as `explain --out` writes them
+DIR/MODEL/EXPLAINER.SELECTION.measured.json   what was measured on the way, query by query
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast, get_args
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from powerlink.errors import DataError, SettingsError, UnknownNameError
+from powerlink.explainers.catalog import find_recipe
+from powerlink.explainers.protocol import Explainer, Fitted
+from powerlink.explanation import Explanation, Query
+from powerlink.kg.explained_links import Triple
+from powerlink.kg.known_reasons import KnownReasons
+from powerlink.kg.planted import Planted, true_reasons
+from powerlink.models.rule_model import RuleModel
+from powerlink.models.subject import Subject
+from powerlink.narrate import name_query
+from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, Select
+from powerlink.run.compare import with_weights
+from powerlink.run.explain_many import describe, explain_in_batches
+from powerlink.run.ledger import Ledger
+from powerlink.run.scored_once import Elapsed
+from powerlink.run.watched import Measured, Watched
+from powerlink.stage_clock import StageClock
+from powerlink.verify.first_right import Held, Match, TruthTable, first_right, pooled, rows_of
+from powerlink.verify.ground_truth import READINGS
+from powerlink.verify.within_reach import Reach
+
+FLOORS = ("gradient", "low-degree", "shortest", "random")
+DEPTH = 10  # paths shown: how far the mean reciprocal rank looks
+TOGETHER = "all models together"
+Told = Callable[[str, int], None]  # hears what is explained and how, and how many more of its queries are done
+
+
+@dataclass(frozen=True)
+class Way:
+    """An explainer by name, and how paths are chosen."""
+
+    explainer: str
+    select: Select
+
+    @property
+    def name(self) -> str:
+        return f"{self.explainer}, {self.select}"
+
+
+def find_ways(explainers: Sequence[str] | None = None, selections: Sequence[str] | None = None) -> list[Way]:
+    """Return the product of both; by default what `explain` does, its other choice, and each floor's own order."""
+    for name in selections or ():
+        if name not in get_args(Select):
+            raise UnknownNameError("way to select paths", name, get_args(Select))
+    if explainers is None and selections is None:
+        best = [Way(DEFAULT_EXPLAINER.name, "carried"), Way(DEFAULT_EXPLAINER.name, "largest-drop")]
+        return [*best, *(Way(floor, "mask") for floor in FLOORS)]
+    names = dict.fromkeys(explainers or (DEFAULT_EXPLAINER.name, *FLOORS))
+    chosen = dict.fromkeys(cast(Sequence[Select], selections or (ExplainSettings().select,)))
+    return [Way(find_recipe(name).name, select) for name in names for select in chosen]
+
+
+def make_explainer(way: Way, subject: Subject, weights: Sequence[Path]) -> Explainer:
+    """Make a way's explainer for a model, with the weights that fit it where it needs some."""
+    recipe = find_recipe(way.explainer)
+    return with_weights(subject, recipe, weights) if recipe.fitting else recipe.make()
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What an explainer said of queries, and what was measured on the way."""
+
+    explanations: list[Explanation]
+    seconds: float  # a query
+    auc: dict[str, NDArray[np.float64]]  # reading → (Q,); empty where not all that explains is known
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A model, the queries asked of it, and what is known of them."""
+
+    subject: Subject
+    known: KnownReasons
+    queries: Tensor  # (Q, 3)
+    label: str
+
+    @classmethod
+    def of(cls, subject: Subject, known: KnownReasons, queries: Tensor | None = None, label: str = "") -> Task:
+        """Ask all queries of which something is known, or some of them."""
+        queries = known.queries if queries is None else queries
+        for head, relation, tail in queries.tolist():
+            if (head, relation, tail) not in known.of:
+                raise DataError(
+                    f"{known.name} does not say what explains {(head, relation, tail)}; expected queries with reasons"
+                )
+        return cls(subject, known, queries, label or subject.name)
+
+    @classmethod
+    def planted(cls, planted: Planted) -> Task:
+        """Ask the model that chains a planted graph's rules for the facts they were planted for."""
+        graph = planted.graph
+        model = RuleModel(planted.rules, graph.num_entities, graph.num_relations)
+        subject = Subject.of(graph, model, name=f"rules-{graph.name}", hash=graph.fingerprint)
+        return cls.of(subject, KnownReasons.of_steps(graph.name, graph, true_reasons(planted)))
+
+    @property
+    def triples(self) -> list[Triple]:
+        return [(head, relation, tail) for head, relation, tail in self.queries.tolist()]
+
+    def within_reach(self, longest: int, match: Match | None = None) -> int | None:
+        """Count the queries with any right path of at most `longest` facts; None where that is not cheap to tell."""
+        reach = Reach(self.subject.graph, self.subject.messages, longest)
+        found = [reach.holds(query, self.known.of[query], match) for query in self.triples]
+        return None if None in found else sum(map(bool, found))
+
+    def ask(
+        self,
+        explainer: Explainer,
+        settings: ExplainSettings,
+        *,
+        seed: int = 0,
+        file: Path | None = None,
+        clock: StageClock | None = None,
+        told: Callable[[int], None] = lambda more: None,
+    ) -> Asked:
+        """Let an explainer explain the queries; with a file, go on behind those that are in it."""
+        if isinstance(explainer, Fitted):
+            explainer.check_fit(self.subject)
+        triples = {name_query(self.subject.graph, query): query for query in self.triples}
+        made_by = describe(self.subject, explainer, settings, seed)
+        ledger = Ledger(file, made_by) if file else None
+        done: dict[Query, Explanation] = ledger.done if ledger else {}
+        there = triples.keys() & done.keys()
+        told(len(there))
+        truth = self.known.steps
+        watched = Watched(explainer, truth) if truth else None
+        measured = Measured(file and file.with_suffix(".measured.json"))
+        start = Elapsed.now()
+        for batch in explain_in_batches(
+            self.subject,
+            self.queries,
+            explainer=watched or explainer,
+            settings=settings,
+            seed=seed,
+            done=there,
+            made_by=made_by,
+            clock=clock,
+        ):
+            took = (Elapsed.now() - start).clock / max(len(batch), 1)
+            auc = watched.auc if watched else {}
+            asked = [triples[explanation.query] for explanation in batch]
+            measured.add({query: {"seconds": took, **auc.get(query, {})} for query in asked})
+            if ledger:
+                ledger.append(batch)  # last: what is in there is done
+            else:
+                done |= {explanation.query: explanation for explanation in batch}
+            told(len(batch))
+            start = Elapsed.now()
+        seconds = measured.of("seconds", self.triples)
+        return Asked(
+            [done[name] for name in triples],
+            float(seconds[~np.isnan(seconds)].mean()) if np.isfinite(seconds).any() else float("nan"),
+            {reading: measured.of(reading, self.triples) for reading in READINGS} if truth else {},
+        )
+
+    def hold(self, way: str, asked: Asked, match: Match | None = None) -> Held:
+        """Hold what was said against what is known."""
+        places = first_right(asked.explanations, [self.known.of[query] for query in self.triples], match)
+        return Held(way, places, asked.seconds, asked.auc)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Several ways of explaining held against what is known of one or more models' queries."""
+
+    ways: Sequence[Way]
+    settings: ExplainSettings = field(default_factory=lambda: ExplainSettings(paths=DEPTH))
+    match: Match | None = None
+    seed: int = 0
+    weights: Sequence[Path] = ()
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        unfit = [way.explainer for way in self.ways if find_recipe(way.explainer).fitting]
+        if unfit and not self.weights:
+            raise SettingsError(
+                f"{unfit[0]} must be fitted before it can explain: give the file that `powerlink fit` made by --weights"
+            )
+
+    def run(self, tasks: Sequence[Task], told: Told = lambda what, more: None) -> list[TruthTable]:
+        """Return a table for each model and, of several, one for all of them together."""
+        held = [list(self._held(task, told)) for task in tasks]
+        reach = [task.within_reach(self.settings.max_length, self.match) for task in tasks]
+        each = zip(tasks, held, reach, strict=True)
+        tables = [self._table(task.label, [task], found, [within]) for task, found, within in each]
+        return [*tables, self._table(TOGETHER, tasks, pooled(held), reach)] if len(tasks) > 1 else tables
+
+    def _held(self, task: Task, told: Told) -> Iterator[Held]:
+        for way in self.ways:
+            asked = task.ask(
+                make_explainer(way, task.subject, self.weights),
+                replace(self.settings, select=way.select),
+                seed=self.seed,
+                file=self._file(task.subject, way),
+                told=lambda more, what=f"{task.label}: {way.name}": told(what, more),  # type: ignore[misc]
+            )
+            yield task.hold(way.name, asked, self.match)
+
+    def _file(self, subject: Subject, way: Way) -> Path | None:
+        home = f"{quote(subject.name, safe='')}-{subject.hash[:8]}"
+        return self.folder and self.folder / home / f"{quote(way.explainer, safe='')}.{way.select}.jsonl"
+
+    def _table(
+        self, label: str, tasks: Sequence[Task], held: Sequence[Held], reach: Sequence[int | None]
+    ) -> TruthTable:
+        asked = [(task, name_query(task.subject.graph, query)) for task in tasks for query in task.triples]
+        unit: dict[tuple[str, Query], int] = {}
+        units = [unit.setdefault((task.subject.graph.fingerprint, query), len(unit)) for task, query in asked]
+        return TruthTable(
+            label,
+            [query for _, query in asked],
+            sum(found for found in reach if found is not None) if None not in reach else None,
+            rows_of(held, self.settings.paths, self.seed, units),
+        )

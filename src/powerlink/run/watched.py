@@ -1,0 +1,78 @@
+"""What is measured while queries are explained: seconds, and edge scores held against what explains each query."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from powerlink.atomic_file import write_atomically
+from powerlink.errors import DataError
+from powerlink.explainers.protocol import EdgeScores, Explainer, LooksEverywhere
+from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.kg.explained_links import GroundTruth, Triple
+from powerlink.models.protocol import LinkModel
+from powerlink.paths.propose import Cost
+from powerlink.verify.ground_truth import READINGS, edge_auc, explaining_edges
+
+
+class Watched:
+    """An explainer whose edge scores are held against the truth as they pass."""
+
+    def __init__(self, explainer: Explainer, truth: Mapping[Triple, GroundTruth]) -> None:
+        self._explainer, self._truth = explainer, truth
+        self.auc: dict[Triple, dict[str, float]] = {}
+        if isinstance(explainer, LooksEverywhere):
+            self.looks_everywhere = True
+
+    @property
+    def name(self) -> str:
+        return self._explainer.name
+
+    @property
+    def cost(self) -> Cost:
+        return self._explainer.cost
+
+    def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
+        """Score a batch, and measure the ROC-AUC of each of its queries."""
+        scores = self._explainer.score_edges(model, graph, seed)
+        queries = [(head, relation, tail) for head, relation, tail in graph.queries.tolist()]
+        explaining = explaining_edges(graph, [self._truth[query] for query in queries])
+        for reading in READINGS:
+            values = edge_auc(graph, scores.values, explaining, reading).tolist()
+            for query, value in zip(queries, values, strict=True):
+                self.auc.setdefault(query, {})[reading] = value
+        return scores
+
+
+class Measured:
+    """Numbers by query, in a file if there is one; it is rewritten as a whole, so that it is never half."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._numbers: dict[str, dict[str, float | None]] = {}
+        if path is not None and path.is_file():
+            try:
+                self._numbers = dict(json.loads(path.read_text("utf-8")))
+            except (OSError, ValueError, TypeError):
+                raise DataError(f"{path} is damaged: delete the explanations beside it to start anew") from None
+
+    def add(self, numbers: Mapping[Triple, Mapping[str, float]]) -> None:
+        """Add the numbers of a batch for good."""
+        for query, found in numbers.items():
+            plain = {name: None if np.isnan(value) else value for name, value in found.items()}
+            self._numbers[_key(query)] = plain
+        if self._path is not None:
+            write_atomically(self._path, (json.dumps(self._numbers) + "\n").encode())
+
+    def of(self, name: str, queries: Iterable[Triple]) -> NDArray[np.float64]:
+        """Return one number of each query, (Q,); NaN where it has none."""
+        found = (self._numbers.get(_key(query), {}).get(name) for query in queries)
+        return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
+
+
+def _key(query: Triple) -> str:
+    return " ".join(map(str, query))
