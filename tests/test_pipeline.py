@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from builders import MessageSum, knowledge_graph, model_of, random_rows, setting
 from powerlink.errors import SettingsError
 from powerlink.explainers.floor import Gradient, Random
 from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.explainers.protocol import EdgeScores
+from powerlink.explainers.remarks import HOLLOW, SATURATED, SATURATED_EVERYWHERE
 from powerlink.explanation import MadeBy, Query, Status
 from powerlink.models.link_model import build_model
 from powerlink.models.subject import Subject
@@ -107,7 +110,7 @@ def test_statuses_say_why_a_query_has_no_paths(told):
         assert told[place].rank is not None
         assert told[place].without_all is None
     assert told[7].considered == 0
-    assert set(status) - {status[4], status[6], status[7]} <= {*EXPLAINED, Status.NO_EFFECT}
+    assert set(status) - {status[4], status[6], status[7]} <= {*EXPLAINED, Status.NO_EFFECT, Status.FAINT}
     assert sum(s in EXPLAINED for s in status) >= 4
 
 
@@ -143,7 +146,7 @@ def test_paths_lead_from_head_to_tail_along_facts_of_the_graph(told):
                 assert (fact.head, fact.relation, fact.tail) in known
                 assert (fact.head, fact.relation, fact.tail) != (f"e{asked[0]}", f"r{asked[1]}", f"e{asked[2]}")
             assert 0 < path.score <= 1
-            assert path.proposed_by in ("power-link", "gradient")
+            assert path.proposed_by in ("power-link", "slopes", "low-degree")
             checked += 1
     assert checked > 10
 
@@ -160,15 +163,62 @@ def test_a_training_fact_never_shows_itself(subject, select):
         assert (f"e{own[0]}", f"r{own[1]}", f"e{own[2]}") not in shown
 
 
-def test_chosen_paths_lower_the_score_step_by_step(told):
-    for explanation in told:
+@pytest.mark.parametrize("select", ["carried", "largest-drop"])
+def test_what_is_explained_lowers_the_score_and_by_the_largest_drop_step_by_step(subject, select):
+    settings = ExplainSettings(select=select)
+    explained = 0
+    for explanation in explain(subject, triple_tensor(QUERIES), explainer=QUICK, settings=settings):
         if explanation.status in EXPLAINED:
+            explained += 1
             assert explanation.without_all.score < explanation.score
             assert explanation.without_top[1].score == pytest.approx(explanation.paths[0].score_without)
             together = [explanation.without_top[m].score for m in (1, 3, 5)]
-            assert together == sorted(together, reverse=True)
+            assert select == "carried" or together == sorted(together, reverse=True)
             if len(explanation.paths) == 1:
                 assert explanation.without_all == explanation.without_top[1]
+    assert explained
+
+
+def test_paths_are_told_with_what_they_carry_the_reasons_first_and_of_those_the_shortest(told):
+    ordered = 0
+    for explanation in told:
+        for path in explanation.paths:
+            assert path.together is not None
+            assert path.witnesses >= 1
+            assert all(fact.effect is not None for fact in path.facts)
+        joint = [(len(path.facts), -path.together) for path in explanation.paths if path.together > 1e-9]
+        assert joint == sorted(joint)
+        ordered += len(joint) > 1
+        assert len(explanation.deletion) == len({f for path in explanation.paths for f in map(_stored, path.facts)})
+        if explanation.paths:
+            assert explanation.deletion[-1] == pytest.approx(explanation.without_all.score, abs=1e-9)
+    assert ordered
+
+
+def _stored(fact):
+    return fact.head, fact.relation, fact.tail
+
+
+def test_a_mask_that_says_nothing_is_told_so():
+    chain = knowledge_graph([(0, 0, 1), (1, 0, 3), (0, 0, 2), (2, 0, 3)], 4, 1)
+    subject = Subject.of(chain, MessageSum([1.0] * 4, num_layers=2))
+
+    @dataclass(frozen=True)
+    class Constant:
+        name: ClassVar[str] = "constant"
+        cost: ClassVar[str] = "inverse"
+        value: float = 1.0
+
+        def score_edges(self, model, graph, seed):
+            return EdgeScores(self.value * graph.kept.double())
+
+    def remarks(explainer):
+        return explain(subject, triple_tensor([(0, 0, 3)]), explainer=explainer)[0].remarks
+
+    assert remarks(Constant(value=0.99)) == (SATURATED_EVERYWHERE, SATURATED)
+    assert remarks(Constant(value=0.5)) == ()
+    assert remarks(Constant(value=0.01)) == (HOLLOW,)
+    assert remarks(Gradient()) == (), "what is not learned is no mask"
 
 
 def test_a_score_that_is_not_finite_is_told_as_such_and_disturbs_nobody():

@@ -57,5 +57,5 @@ def model(families, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def explanations(model, tmp_path_factory) -> Path:
     file = tmp_path_factory.mktemp("explanations") / "explanations.jsonl"
-    call_once("explain", model, "--split", "test", "--steps", 5, "--out", file)
+    call_once("explain", model, "--split", "test", "--out", file)
     return file

@@ -151,7 +151,10 @@ def test_a_setting_that_cannot_be_used_is_refused(refused, model, flags, expecte
     [
         (("--explainer", "power-link"), "power-link needs no fitting: explain with it at once (what is fitted is pg-"),
         (("--explainer", "oracle"), "no explainer named 'oracle'; `powerlink explainers` lists what there is"),
-        (("--set", "epoch=3"), "the fit of pg-explainer has no setting 'epoch'; it has batch, entropy_weight, epochs"),
+        (
+            ("--set", "epoch=3"),
+            "the fit of pg-explainer has no setting 'epoch'; it has batch, counterfactual_weight, ent",
+        ),
         (("--set", "epochs=-3"), "epochs must not be negative"),
         (("--limit", 0), "--limit"),
     ],

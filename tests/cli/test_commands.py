@@ -194,7 +194,7 @@ def test_one_triple_is_explained_in_json(powerlink, model, tmp_path):
     (tmp_path / "one.jsonl").write_text(line, encoding="utf-8")
     (explanation,) = read_explanations(tmp_path / "one.jsonl")
     assert (explanation.query.head, explanation.query.tail) == ("Carl0", "Town0")
-    assert explanation.made_by.explainer == "power-link"
+    assert explanation.made_by.explainer == "slopes"
 
 
 def test_many_are_explained_into_a_file_and_counted(powerlink, model, explanations):

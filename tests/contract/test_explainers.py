@@ -18,7 +18,9 @@ from powerlink.explainers.learned.gnn_explainer import GNNExplainer
 from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer, PGFitting
 from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
 from powerlink.explainers.protocol import EdgeScores, described, settings_of
+from powerlink.explainers.slopes import Slopes
 from powerlink.graphs.prune import prune
 from powerlink.pipeline import explain_batch
 from powerlink.run.fitting import fit_explainer
@@ -28,12 +30,17 @@ from powerlink.testing.small_world import PRUNING, graph_of, queries_of_small_wo
 N, R = 12, 3
 ROWS = random_rows(0, N, R, 30)
 QUERIES = [(0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8)]
-QUICK = {"power-link": {"steps": 2}, "gnn-explainer": {"steps": 2}, "page-link": {"steps": 2}}
+QUICK = {name: {"steps": 2} for name in ("power-link", "power-link-plus", "gnn-explainer", "page-link")}
 OTHERS = {
     "power-link, paths from one hop on": PowerLink(steps=2, combination="euclidean", min_order=1),
     "power-link, no steps": PowerLink(steps=0),
     "power-link, nothing to learn from": PowerLink(steps=2, prediction_weight=0, path_weight=0, size_weight=0),
     "gnn-explainer, entropy only": GNNExplainer(steps=2, prediction_weight=0, size_weight=0),
+    "power-link, missed without it": PowerLink(steps=2, counterfactual_weight=1.0),
+    "gnn-explainer, missed without it": GNNExplainer(steps=2, counterfactual_weight=1.0),
+    "page-link, missed without it": PaGELink(steps=2, counterfactual_weight=1.0),
+    "power-link-plus, the counterfactual alone": PowerLinkPlus(steps=2, prediction_weight=0, path_weight=0, start=0.0),
+    "slopes, at four weights": Slopes(points=4),
     "page-link, one path": PaGELink(steps=2, best=1, longest=2),
 }
 HELD: set[str] = set()  # the names of the catalog that a contract run was made for
@@ -70,6 +77,8 @@ def test_no_explainer_is_without_a_contract_run(request):
     assert set(EXPLAINERS) == HELD
     assert {recipe.kind for recipe in EXPLAINERS.values()} == {
         PowerLink,
+        PowerLinkPlus,
+        Slopes,
         GNNExplainer,
         PGExplainer,
         PaGELink,
@@ -229,7 +238,7 @@ def test_reports_show_the_variants_name():
     explainer = make_explainer("power-link-order-2", {"steps": 1})
     (told,) = explain_batch(small_subject(), queries_of_small_world()[2:3], explainer=explainer)
     assert told.paths
-    assert {path.proposed_by for path in told.paths} <= {"power-link-order-2", "gradient"}
+    assert {path.proposed_by for path in told.paths} <= {"power-link-order-2", "slopes", "low-degree"}
 
 
 def test_unknown_explainers_and_settings_are_refused_with_what_there_is():

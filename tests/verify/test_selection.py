@@ -174,7 +174,7 @@ def naive_reasons(graph, paths, carried, query, count):
     largest = max((carried.drop[i].item() for i in own), default=0.0)
 
     def is_reason(i):
-        return carried.together[i] > step and carried.alone[i].abs().max() >= SLIGHT * max(largest, 0.0)
+        return carried.together[i] > step and carried.alone[i].abs().max() >= max(SLIGHT * largest, NOISE * size)
 
     def core(i):
         length = int(paths.length[i])
@@ -256,7 +256,7 @@ def test_a_short_path_that_does_next_to_nothing_is_no_reason():
 
 def test_paths_that_do_nothing_at_all_are_not_shown():
     graph, paths = two_ways()
-    carried = table_of((0.0, NOISE / 2, (0.0, 0.0)), (0.0, -0.1, (0.0, 0.0, -0.1)))
+    carried = table_of((NOISE / 2, NOISE / 2, (NOISE / 2, NOISE / 2)), (0.0, -0.1, (0.0, 0.0, -0.1)))
     index, witnesses = choose_by_carried(graph, paths, carried, 2)
     assert index.tolist() == [[-1, -1]]
     assert witnesses.tolist() == [[0, 0]]

@@ -86,9 +86,10 @@ def choose_by_carried(graph: ComputationGraph, paths: PathBatch, carried: Carrie
 
 def is_reason(paths: PathBatch, carried: Carried) -> Tensor:
     """Tell which paths' facts carry something together, and are no trifle beside the query's other paths: (P,) bool."""
-    least = resolution(carried.base.dtype) * carried.base.abs().clamp(min=1.0)
-    largest = carried.base.new_zeros(carried.base.shape).scatter_reduce(0, paths.query, carried.drop, "amax")
-    return (carried.together > least[paths.query]) & (carried.strongest >= SLIGHT * largest[paths.query])
+    size = carried.base.abs().clamp(min=1.0)
+    largest = torch.zeros_like(size).scatter_reduce(0, paths.query, carried.drop, "amax")
+    least = torch.maximum(SLIGHT * largest, NOISE * size)
+    return (carried.together > (resolution(size.dtype) * size)[paths.query]) & (carried.strongest >= least[paths.query])
 
 
 def resolution(kind: torch.dtype) -> float:
