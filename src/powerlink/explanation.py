@@ -68,7 +68,7 @@ class Fact:
     tail: str
     inverse: bool = False  # the path walks this fact from its tail to its head
     visible: bool = True  # some layer of the model passes a message over it towards head or tail
-    effect: float | None = None  # fall of the logit when this fact alone is removed
+    effect: float | None = field(default=None, compare=False)  # fall of the logit when this fact alone is removed
 
     @property
     def source(self) -> str:

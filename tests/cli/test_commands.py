@@ -27,7 +27,7 @@ ONE = ("--head", "Carl0", "--relation", "lives_in", "--tail", "Town0")
 def test_the_commands_are_those_that_are_promised():
     assert list(COMMANDS) == [
         *("demo", "datasets", "presets", "train", "rank", "predict"),
-        *("explainers", "fit", "explain", "compare", "evaluate", "report"),
+        *("explainers", "fit", "explain", "compare", "truth", "evaluate", "report"),
     ]
 
 

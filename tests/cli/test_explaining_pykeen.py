@@ -35,7 +35,7 @@ def test_one_triple_and_many(saved, powerlink, tmp_path):
     assert "path 1" in outcome.out
     out = tmp_path / "many.jsonl"
     for _ in range(2):  # the second goes on behind the first
-        many = powerlink("explain", "--pykeen", saved, "--split", "train", "--limit", 3, "--out", out, "--steps", 2)
+        many = powerlink("explain", "--pykeen", saved, "--split", "train", "--limit", 3, "--out", out)
         assert many.code == 0, many
     assert "3 of 3 are already in" in many.said
     assert len(out.read_text("utf-8").splitlines()) == 3

@@ -88,7 +88,7 @@ def test_the_ways_by_default_and_the_product() -> None:
     product = find_ways(["random", "gradient", "random"], ["mask", "carried"])
     assert [way.name for way in product] == ["random, mask", "random, carried", "gradient, mask", "gradient, carried"]
     assert [way.select for way in find_ways(["random"])] == ["carried"]
-    assert {way.explainer for way in find_ways(None, ["mask"])} == set(FLOORS)
+    assert {way.explainer for way in find_ways(None, ["mask"])} == {DEFAULT_EXPLAINER.name, *FLOORS}
     with pytest.raises(UnknownNameError, match="did you mean 'mask'"):
         find_ways(None, ["masks"])
     with pytest.raises(UnknownNameError, match="did you mean 'page-link'"):
@@ -102,16 +102,16 @@ def test_the_first_row_is_what_explain_does(planted: Task) -> None:
     assert table.rows[0].places == [int(place) if np.isfinite(place) else None for place in places]
 
 
-def test_the_gradient_and_the_choice_find_planted_reasons_and_the_floors_do_not(planted: Task) -> None:
+def test_the_slopes_and_the_choice_find_planted_reasons_and_the_floors_do_not(planted: Task) -> None:
     (table,) = Trial(find_ways()).run([planted])
     assert table.within_reach == len(table.queries) == len(planted.queries)
     found = {row.way: row.figures["MRR"].mean for row in table.rows}
-    assert found["gradient, carried"] > 0.9
+    assert found["slopes, carried"] > 0.9
     for floor in ("low-degree", "shortest", "random"):
         assert found[f"{floor}, mask"] < 0.5
         gap = next(row for row in table.rows if row.way == f"{floor}, mask").differences["MRR"]
         assert gap.significant
-        assert gap.mean == pytest.approx(found[f"{floor}, mask"] - found["gradient, carried"])
+        assert gap.mean == pytest.approx(found[f"{floor}, mask"] - found["slopes, carried"])
 
 
 def test_known_entities_are_the_inner_ones_of_the_true_paths(planted: Task) -> None:
