@@ -62,6 +62,7 @@ def readings(tops: Sequence[int]) -> list[tuple[str, Protocol, Reading]]:
     ours += [
         ("logit drop, each path", "powerlink", _mean_single_drop),
         ("logit drop, all paths", "powerlink", _joint_drop),
+        ("deletion area", "powerlink", _deletion_area),
         ("logit change, only these kept", "powerlink", _kept_by_these),
         ("paths shown", "powerlink", lambda e: float(len(e.paths))),
     ]
@@ -100,6 +101,11 @@ def _joint_drop(e: Explanation) -> float | None:
     if e.score is None:
         return None
     return e.score - e.without_all.score if e.without_all else 0.0
+
+
+def _deletion_area(e: Explanation) -> float | None:
+    """A query without paths has no curve, and counts as zero."""
+    return None if e.score is None else e.deletion_area or 0.0
 
 
 def _kept_by_these(e: Explanation) -> float | None:
