@@ -10,6 +10,8 @@ from importlib import import_module
 from powerlink.explainers.catalog import make_explainer
 from powerlink.explainers.floor import Gradient, Random
 from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
+from powerlink.explainers.slopes import Slopes
 from powerlink.explanation import Explanation, Status
 from powerlink.kg.catalog import load as load_graph
 from powerlink.kg.knowledge_graph import KnowledgeGraph
@@ -43,7 +45,9 @@ __all__ = [
     "explain",
     "explain_many",
     "ExplainSettings",
+    "Slopes",
     "PowerLink",
+    "PowerLinkPlus",
     "Gradient",
     "Random",
     "make_explainer",
