@@ -51,6 +51,10 @@ def text(result: Result) -> str:
         [str(row["queries at once"]), *(f"{row[name]:.4f}" for name in row if name != "queries at once")]
         for row in result["speed"]
     ]
+
+    def auc(name: str) -> float:
+        return float(explainers[name]["edge AUC"]["page-link"])
+
     every = "all" if "--links" not in result["command"] else "some of the"
     queries, unseen = (part["queries"] for e in [next(iter(explainers.values()))] for part in (e, e["unseen"]))
     return f"""# Do explainers find planted explanations?
@@ -84,7 +88,7 @@ experiments in PaGE-Link with the path-enforcing learning module", so this is th
 its hits are theirs, its AUC is its mask's.
 `pg-explainer` was fitted on {result["links to fit on"]} training links of each split; its seconds are without the fit.
 `unseen` leaves out the validation links of split 0, {queries - unseen} of the {queries}: the splits are drawn from the same links,
-so they are test links of others. Seconds are by the clock on a shared machine; for a fair comparison see below.
+so they are test links of others. Seconds are by the clock on a shared machine and include measuring the AUC, most of what the floors take; for a fair comparison see below.
 
 {against_the_paper(explainers)}
 
@@ -140,8 +144,10 @@ does not read.
   hubs, so it fits this graph well: `low-degree`, which asks no model, shows how far that alone leads.
 * With a weak size term Power-Link's masks end at 0 or 1. Where several routes serve the prediction one of them wins, and the
   edges of a true path among the others fall below many that do not matter. The paper does not say which γ it used here.
-* A free mask with Power-Link's path term finds *where* the paths run, like `on a walk`, but hardly which of them is true: all walks are
+* A free mask with Power-Link's path term (`power-link-free`) finds *where* the paths run, like `on a walk`, but hardly which of them is true: all walks are
   strengthened together. The scorer tells them apart; that is what its time buys.
+* `power-link-plus` is a free mask, too, with the slopes to start from and to search by. Its AUC `page-link` of {auc("power-link-plus"):.3f} ({auc("power-link-plus, chosen"):.3f} with the
+  best settings) is {"below" if auc("power-link-plus, chosen") < auc("power-link-free") else "above"} that of `power-link-free`, {auc("power-link-free"):.3f}, its hit@1 of {explainers["power-link-plus"]["hit"]["1"]:.2f} is that of `slopes`.
 * {_best_at_first_path(explainers)}
 * Of the {sum(m["believed"] for m in models)} believed links {sum(m["believed without edges"] for m in models)} keep more than one half when no edge carries a message. So the
   prediction asks little of a mask, and a size term counted per edge soon empties it: GNNExplainer-Link and PGExplainer-Link need
