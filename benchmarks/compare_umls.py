@@ -1,8 +1,8 @@
 """Explainers side by side on UMLS: one model of each encoder, the same believed test facts for every explainer.
 
-The eight explainers of the catalog that are no ablation of another, each with paths in its own order (`mask`, the
-paper's protocol) and chosen by proof among its own candidates. It goes on where it was if it is killed, and it writes
-the page of the comparison into its folder.
+The explainers of the catalog that are no ablation of another, each with paths in its own order (`mask`, the paper's
+protocol) and chosen among its own candidates by what their facts carry together (`carried`). It goes on where it was if
+it is killed, and it writes the page of the comparison into its folder.
 
     python benchmarks/compare_umls.py --data-dir DIR --models DIR --folder DIR
 """
@@ -32,7 +32,8 @@ from powerlink.verify.comparison import ModelComparison
 RESULTS = Path(__file__).parent / "results" / "compare_umls.json"
 LAYERS = {"rgcn": 1, "wgcn": 2, "compgcn": 2}
 TRAINING = TrainingSettings(epochs=200, batch_size=128)
-ALL = ["power-link", "page-link", "gnn-explainer", "pg-explainer", "gradient", "shortest", "low-degree", "random"]
+ALL = ["power-link", "power-link-plus", "page-link", "gnn-explainer", "pg-explainer"]
+ALL += ["slopes", "gradient", "shortest", "low-degree", "random"]
 
 
 def compared(
@@ -43,7 +44,7 @@ def compared(
     chosen = choose_queries(subject, torch.from_numpy(np.array(subject.graph.test)), "believed", limit=queries)
 
     def told(explainer: str, more: int) -> None:
-        print(f"  {explainer:14} {more:4} more", flush=True)
+        print(f"  {explainer:15} {more:4} more", flush=True)
 
     fits = fitted(comparison, subject, fit) if "pg-explainer" in names else {"tried": []}
     weights = [comparison.home(subject) / fits["file"]] if fits["tried"] else []

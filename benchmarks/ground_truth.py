@@ -4,8 +4,8 @@ Five splits of the links by PaGE-Link's rule, one model each (RGCN-DistMult, lin
 link the model gives more than one half. Each learned explainer runs with its defaults and with the best of the
 settings in `TRIED`, as many for each, chosen by edge AUC on the same 32 *validation* links of the first split.
 `power-link-free` is what the paper compared here, Power-Link's path term in PaGE-Link's place on a free mask.
-PGExplainer-Link is fitted on training links of each split. Of the floors, `on a walk` scores an edge 1 if it lies on
-any walk of at most three steps from head to tail.
+PGExplainer-Link is fitted on training links of each split. `slopes`, which learns nothing, stands with the floors; of
+these, `on a walk` scores an edge 1 if it lies on any walk of at most three steps from head to tail.
 
     python benchmarks/ground_truth.py --data DIR
 """
@@ -63,6 +63,14 @@ TRIED: dict[str, tuple[dict[str, Any], ...]] = {
         {"size_weight": 1.0},
         {"size_weight": 3.0},
     ),
+    "power-link-plus": (
+        {},
+        {"lr": 0.1},
+        {"start": 0.0},
+        {"counterfactual_weight": 0.0},
+        {"path_weight": 1.0},
+        {"size_weight": 0.1},
+    ),
     "power-link-free": (
         {},
         {"lr": 0.03},
@@ -109,7 +117,7 @@ TIMED: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"{name}, quick": (name, own) for name, own in QUICK.items()},
     **{f"{name}, as published": (name, own) for name, own in PUBLISHED.items()},
 }
-FLOORS = ("gradient", "shortest", "low-degree", "random")
+FLOORS = ("slopes", "gradient", "shortest", "low-degree", "random")
 GRAPHS = {
     "1 hop, 2-core": (1, 2),
     "2 hops, 2-core": (2, 2),

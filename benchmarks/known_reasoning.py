@@ -46,8 +46,9 @@ from powerlink.run.truth import Task
 RESULTS = Path(__file__).parent / "results" / "known_reasoning.json"
 FIRST_SEED = 100  # graphs that no setting was chosen on
 MASK = ExplainSettings(select="mask", hops=1)  # one hop around head and tail holds every path of three
-PROOF = ExplainSettings(select="largest-drop", also_consider="gradient", hops=1)
-ALONE = replace(PROOF, also_consider="none")
+DEFAULT = ExplainSettings(hops=1)
+ALONE = replace(DEFAULT, also_consider="none")
+DROP = replace(DEFAULT, select="largest-drop")
 PG_FITTING = PGFitting(size_weight=0.02, epochs=100, batch=4)
 FIT_QUERIES = 400
 THOROUGH = {"steps": 300, "size_weight": 3.0, "prediction_weight": 3.0}  # PowerLink.thorough()
@@ -75,18 +76,21 @@ class Run:
         return recipe.make({"weights": str(file)})
 
 
-ABLATIONS = [name for name in EXPLAINERS if name.startswith("power-link-")]
+OWN = [name for name, recipe in EXPLAINERS.items() if not recipe.fixed]  # no ablations
 NODES_ALONE = replace(PG_FITTING, reads_relations=False)
 RUNS: dict[str, Run] = {
-    **{f"{name}, mask": Run(name, MASK) for name in EXPLAINERS if name not in ABLATIONS},
+    "slopes, carried (default)": Run("slopes", DEFAULT),
+    "slopes, largest-drop": Run("slopes", DROP),
+    "power-link, largest-drop (the old default)": Run("power-link", replace(DROP, also_consider="slopes")),
+    "random alone, largest-drop": Run("random", replace(DROP, also_consider="none")),
+    **{f"{name} alone, carried": Run(name, ALONE) for name in OWN},
+    "pg-explainer on nodes alone, carried": Run("pg-explainer", ALONE, fitting=NODES_ALONE),
+    **{f"{name}, mask": Run(name, MASK) for name in OWN},
     "pg-explainer on nodes, mask": Run("pg-explainer", MASK, fitting=NODES_ALONE),
     "page-link, mask, cost log": Run("page-link", replace(MASK, cost="log")),
     "power-link, mask, cost log": Run("power-link", replace(MASK, cost="log")),
     "power-link thorough, mask": Run("power-link", replace(MASK, cost="log"), THOROUGH),
     **{f"{name}, mask": Run(name, MASK) for name in ("power-link-no-path", "power-link-no-prediction")},
-    **{f"{name} alone, proof": Run(name, ALONE) for name in EXPLAINERS if name not in ABLATIONS},
-    "pg-explainer on nodes alone, proof": Run("pg-explainer", ALONE, fitting=NODES_ALONE),
-    "power-link, proof (default)": Run("power-link", PROOF),
 }
 
 
