@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from powerlink.explainers.catalog import EXPLAINERS
 from powerlink.explainers.floor import Gradient, Random, Shortest
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.protocol import EdgeScores
+from powerlink.explainers.slopes import Slopes
 from powerlink.models.link_model import build_model
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
@@ -135,6 +136,21 @@ def test_scores_are_made_once_however_paths_are_chosen(subject, chosen, tmp_path
     assert max(drop["mask"], drop["carried"]) <= drop["largest-drop"], (
         "nothing lowers the score more than what tries to"
     )
+
+
+def test_pooled_is_what_explain_does_also_where_pruning_leaves_much_out(subject, chosen, tmp_path):
+    how = ExplainSettings(paths=3, candidates=3, hub_limit=4, core=3)
+    settings = CompareSettings(which="all", explain=how)
+    comparison = Comparison(tmp_path / "c", settings, subject.graph.fingerprint)
+    run = comparison.of(subject, Slopes(), ("mask", "pooled"))
+    assert sum(run.run(chosen.queries)) == 10
+    found = run.found(chosen.queries)
+    for select, own in (("pooled", how), ("mask", replace(how, select="mask", also_consider="none"))):
+        alone = explain_many(subject, chosen.queries, explainer=Slopes(), settings=own)
+        for one, other in zip(alone, found[select], strict=True):
+            assert [path.facts for path in one.paths] == [path.facts for path in other.paths]
+            assert (one.considered, one.remarks) == (other.considered, other.remarks)
+    assert any(e.considered > 3 for e in found["pooled"]), "low-degree brings paths of its own"
 
 
 def test_more_queries_explainers_and_choices_go_on_in_the_same_folder(subject, chosen, tmp_path):

@@ -153,12 +153,12 @@ class ExplainerRun:
             batch: dict[Selection, list[Explanation]] = {}
             took: dict[str, Elapsed] = {}
             for select, stream in streams.items():
-                start, scored = Elapsed.now(), once.took
+                start, scored = Elapsed.now(), once.spent
                 part = next(stream, None)
                 if part is None:
                     return
                 batch[select] = part
-                took[select] = Elapsed.now() - start - (once.took - scored)
+                took[select] = Elapsed.now() - start - (once.spent - scored)
             took = {select: rest + once.took for select, rest in took.items()} | {"scoring": once.took}
             explained = next(iter(batch.values()))
             if once.queries:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import ExplainerError, PowerlinkError
-from powerlink.explainers.protocol import EdgeScores, Explainer
+from powerlink.explainers.protocol import EdgeScores, Explainer, LooksEverywhere
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.propose import Cost
@@ -38,13 +38,15 @@ class Elapsed:
 
 
 class ScoredOnce:
-    """Keeps the scores of the latest batch, with its size and the time they took."""
+    """Keeps the scores of the latest batch, pruned or not, with its size and the time they took."""
 
     def __init__(self, explainer: Explainer) -> None:
         self._explainer = explainer
-        self._kept: tuple[Tensor, EdgeScores] | None = None
-        self.took = Elapsed()
+        self._kept: list[tuple[Tensor, Tensor, EdgeScores]] = []  # queries, kept edges, scores
+        self.spent = Elapsed()  # on all scores of the batch
         self.queries = self.edges = 0  # of the batch
+        if isinstance(explainer, LooksEverywhere):
+            self.looks_everywhere = True
 
     @property
     def name(self) -> str:
@@ -55,18 +57,28 @@ class ScoredOnce:
         return self._explainer.cost
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
-        """Score a batch, or give back the scores of the same queries just scored."""
-        if self._kept is None or not torch.equal(self._kept[0], graph.queries):
+        """Score a batch, or give back the scores of the same queries, pruned alike, just scored."""
+        for queries, kept, scores in self._kept:
+            if torch.equal(queries, graph.queries) and torch.equal(kept, graph.kept):
+                return scores
+        if self._kept and not torch.equal(self._kept[0][0], graph.queries):
             self.forget()
-            start = Elapsed.now()
-            self._kept = graph.queries, self._ask(model, graph, seed)
-            self.took = Elapsed.now() - start
-            self.queries, self.edges = graph.num_queries, graph.num_edges
-        return self._kept[1]
+        start = Elapsed.now()
+        scores = self._ask(model, graph, seed)
+        self._kept.append((graph.queries, graph.kept, scores))
+        self.spent += Elapsed.now() - start
+        self.queries, self.edges = graph.num_queries, graph.num_edges
+        return scores
+
+    @property
+    def took(self) -> Elapsed:
+        """What scoring the batch took; a mean, where it was scored pruned and whole."""
+        times = max(len(self._kept), 1)
+        return Elapsed(self.spent.clock / times, self.spent.cpu / times)
 
     def forget(self) -> None:
         """Let go of the scores: the next batch is another."""
-        self._kept, self.took = None, Elapsed()
+        self._kept, self.spent = [], Elapsed()
         self.queries = self.edges = 0
 
     def _ask(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
