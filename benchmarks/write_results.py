@@ -16,6 +16,8 @@ from pages import (
     known_reasoning,
     models,
     paper_protocol,
+    power_link_plus,
+    reasons,
     speed,
     training_speed,
     umls_models,
@@ -31,6 +33,7 @@ PAGES: dict[str, Callable[[Result], str]] = {  # saved results of this name → 
     "umls_models": umls_models.text,
     "compare_umls": compare_umls.text,
     "paper_protocol": paper_protocol.text,
+    "power_link_plus": power_link_plus.text,
 }
 
 
@@ -40,6 +43,7 @@ def pages() -> dict[str, str]:
     for name, write in PAGES.items():
         if (path := RESULTS / f"{name}.json").is_file():
             texts[f"{name.replace('_', '-')}.md"] = write(json.loads(path.read_text("utf-8")))
+    texts["reasons.md"] = reasons.text(reasons.saved(RESULTS))
     texts["speed.md"] = speed.text(speed.saved(RESULTS))
     texts["training-speed.md"] = training_speed.text(*training_speed.saved(RESULTS))
     trained = sorted((RESULTS / "models").glob("*.json"))
@@ -52,6 +56,7 @@ def main() -> None:
     for page, text in pages().items():
         (DOCS / page).write_text(text, encoding="utf-8")
     speed.draw(speed.saved(RESULTS), DOCS / "speed.png")
+    power_link_plus.draw(json.loads((RESULTS / "power_link_plus.json").read_text("utf-8")), DOCS / power_link_plus.PLOT)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,10 @@ def text(results: dict[str, Result]) -> str:
     ]
     titles = {
         "paper": "The paper's protocol",
-        "proof": "The same facts, chosen by proof (the default)",
-        "any": "Facts of any size",
+        "default": "The same facts as `explain` takes them",
+        "any": "Facts of any size, as `explain` takes them",
+        "proof": "The default before (power-link, largest drop)",
+        "any_before": "The default before, any size",
         "before": "Before the batched engine, any size",
     }
     for part, title in titles.items():
