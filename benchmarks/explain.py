@@ -98,7 +98,7 @@ def explained(subject: Subject, queries: Tensor, settings: ExplainSettings, expl
             "edges": {"mean": statistics.mean(s.edges for s in sizes), "most": max(s.edges for s in sizes)},
             "edges kept": {"mean": kept / len(sizes), "most": max(s.edges_kept for s in sizes)},
         }
-        | (learned(sizes, settings, clock) if isinstance(explainer, PowerLink) else {})
+        | (learned(sizes, settings, clock) if explainer.name == "power-link" else {})
         | peak_memory(device)
     )
 

@@ -442,3 +442,74 @@ def test_drug_mechanisms_are_merged_by_pair_and_held_against_models(tmp_path):
     assert [table["queries"] for table in tables] == [2, 2, 4]
     assert [table["within_reach"] for table in tables] == [2, 2, 4]
     assert [len(table["rows"]) for table in tables] == [6, 6, 6]
+
+
+def test_the_rule_that_the_rules_of_choice_call_chosen_is_the_products(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import choice_rules  # noqa: PLC0415
+    from powerlink.verify.selection import choose_by_carried, is_reason  # noqa: PLC0415
+
+    facts = random_rows(1, 16, 3, 70)
+    subject = Subject.of(knowledge_graph(facts, 16, 3), model_of("compgcn", "distmult", 2, 16, 3))
+    queries = torch.tensor([(0, 0, 5), (1, 2, 7), (3, 1, 9), (4, 0, 2)])
+    compared = 0
+    tables = choice_rules.tables(subject, queries, lambda number, steps: [False] * len(steps))
+    for query, table in zip(queries, tables, strict=True):
+        graph, paths, carried = choice_rules.candidates(subject, query)
+        index, _ = choose_by_carried(graph, paths, carried, choice_rules.DEPTH)
+        reasons = is_reason(paths, carried)
+        chosen = [place for place in index[0].tolist() if place >= 0 and reasons[place]]
+        ranked = choice_rules.ranked(table, choice_rules.RULES[choice_rules.CHOSEN])
+        assert ranked[: len(chosen)] == chosen  # behind them, the product leaves out what does nothing
+        compared += len(chosen)
+    assert compared > 10
+
+
+def test_families_follow_the_rules_of_kinship(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from families import RULES, family, follows_a_rule  # noqa: PLC0415
+
+    graph = family(3)
+    everyone = {(h, r, t) for facts in (graph.train, graph.valid, graph.test) for h, r, t in facts.tolist()}
+    named = {name: graph.relations.index(name) for name in RULES}
+    parents, grand, count = named["hasParent"], named["hasGrandparent"], graph.num_relations
+    above = {(h, t) for h, r, t in everyone if r == parents}
+    assert above == {(t, h) for h, r, t in everyone if r == named["hasChild"]}
+    assert {(h, t) for h, r, t in everyone if r == grand} == {(a, c) for a, b in above for d, c in above if b == d}
+    assert follows_a_rule(graph, grand, [parents, parents])
+    assert follows_a_rule(graph, grand, [parents, named["hasChild"] + count, -1])
+    assert not follows_a_rule(graph, grand, [parents])
+    assert not follows_a_rule(graph, grand, [named["hasChild"], parents])
+
+
+def test_power_link_plus_is_measured_beside_its_peers_and_its_page_tells_it(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import power_link_plus as benchmark  # noqa: PLC0415
+    from pages import power_link_plus as page  # noqa: PLC0415
+
+    facts = random_rows(0, 30, 3, 170)
+    graph = knowledge_graph(facts[50:], 30, 3, valid=facts[:20], test=facts[20:50])
+    shape = ModelSettings(encoder="rgcn", decoder="transe", widths=(8, 8), blocks=2)
+    model = build_model(shape, 30, 3, 0)
+    if model.bias is not None:
+        torch.nn.init.zeros_(model.bias)
+    folder = tmp_path / "models" / "rgcn-transe"
+    folder.mkdir(parents=True)
+    save_graph(graph, folder / "graph")
+    save_model(folder, model, graph, TrainingSettings(), {}, finished=True)
+    monkeypatch.setattr(benchmark, "FRONTS", {name: (own, some[:2]) for name, (own, some) in benchmark.FRONTS.items()})
+    where = ["--models", tmp_path / "models", "--folder", tmp_path / "made", "--out", tmp_path / "out.json"]
+    few = ["--only", "rgcn-transe", "--parts", "compare,fronts,speed", "--queries", "6", "--slow", "2", "--fit", "3"]
+    monkeypatch.setattr(sys, "argv", ["power_link_plus.py", *map(str, where), *few, "--device", "cpu", "--everything"])
+    benchmark.main()
+    found = json.loads((tmp_path / "out.json").read_text())
+    told = found["rgcn-transe"]
+    assert [row["explainer"] for row in told["compare"]["tables"]["mask"]] == [*benchmark.LEARNED, *benchmark.FLOORS]
+    assert told["compare"]["beside power-link-plus"]["mask"][0]["explainer"] == "power-link-plus"
+    assert told["fronts"]["explainers"].keys() == {*benchmark.LEARNED}
+    assert told["speed, cpu"]["all test facts, both directions"]["queries"] == 60
+    text = page.text(found)
+    assert "Beside `power-link`: better in" in text
+    assert "All 60 queries" in text
+    page.draw(found, tmp_path / "fronts.png")
+    assert (tmp_path / "fronts.png").stat().st_size > 10_000
