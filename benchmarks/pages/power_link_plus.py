@@ -120,7 +120,7 @@ def _speed(result: Result) -> str:
                 ]
                 for way, told in ways.items()
             ]
-            any_size = f"500 test facts of any size take {speed['500 of any size']:.2f} s by default."
+            any_size = f"{speed['any size']['queries']} test facts of any size take {speed['any size']['seconds']:.2f} s by default."
             everything = speed.get("all test facts, both directions")
             if everything:
                 any_size += f" All {everything['queries']:,} queries of the test facts, both directions: {everything['seconds']:.0f} s."

@@ -13,7 +13,7 @@ ROWS_OF = {"slopes, carried": "the default", "slopes, largest-drop": "the old ru
 
 def saved(folder: Path) -> dict[str, Result]:
     """Read what there is of the three measurements."""
-    names = ("choice_rules", "drug_mechanisms", "drug_mechanisms_before", "drug_mechanisms_train_valid")
+    names = ("choice_rules", "drug_mechanisms", "drug_mechanisms_train_valid")
     found = {name: folder / f"{name}.json" for name in names}
     return {name: json.loads(path.read_text("utf-8")) for name, path in found.items() if path.is_file()}
 
@@ -47,14 +47,6 @@ the default: the 95 % interval of the mean difference leaves out zero, pairs res
 
 {_verdict(test)}"""
     )
-    if "drug_mechanisms_before" in results:
-        parts.append(
-            f"""### What `explain` did before
-
-{_origin(results["drug_mechanisms_before"])} `power-link` with the candidates of `slopes` beside its own, by the largest drop.
-
-{_trial(results["drug_mechanisms_before"])}"""
-        )
     return "\n\n".join(parts) + "\n"
 
 
