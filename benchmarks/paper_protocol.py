@@ -168,7 +168,9 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--only", default=",".join(SETUPS), help="names of models, separated by commas")
     parser.add_argument("--explainers", default=",".join((*METHODS, *ABLATIONS)), help="names, separated by commas")
-    parser.add_argument("--select", default="mask", help="mask (the paper's), proof, or both with a comma between")
+    parser.add_argument(
+        "--select", default="mask", help="mask (the paper's), carried, largest-drop or pooled, with commas between"
+    )
     parser.add_argument("--queries", type=int, default=500, help="test facts to explain, of each model")
     parser.add_argument("--fit", type=int, default=64, help="training facts that pg-explainer is fitted on")
     parser.add_argument("--alone", type=int, default=20, help="of the facts, how many are timed one at a time, too")
