@@ -91,3 +91,8 @@ def test_statuses_with_paths() -> None:
         Status.EXPLAINED,
         Status.EXPLAINED_WITHOUT_PATH_TERM,
     ]
+
+
+def test_what_is_carried_together_is_told_in_words_where_digits_show_none() -> None:
+    said = {0.412: "0.41", 0.0004: "next to nothing", 0.0: "0.00", -0.0004: "0.00", -0.0731: "−0.073"}
+    assert {value: wording.carried(value) for value in said} == said

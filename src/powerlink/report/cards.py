@@ -103,7 +103,7 @@ def _path(path: ExplainedPath, explanation: Explanation) -> View:
         ],
         "spoken": spoken(path.facts),
         "notes": sentences.hop_notes(path),
-        "together": None if path.together is None else wording.amount(path.together),
+        "together": None if path.together is None else wording.carried(path.together),
         "bar": None if path.together is None else _bar("carried", path.together),
         "alone": alone,
         "slight": sentences.slight_note(slight),

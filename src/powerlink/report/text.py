@@ -116,7 +116,7 @@ def _measured(path: ExplainedPath, slight: Sequence[int], explanation: Explanati
     """Return a path's numbers, a line each; the one that the paths are ordered by comes first."""
     lines = {}
     if path.together is not None:
-        lines[Measure.TOGETHER] = [_text(say(f"carried together: {wording.amount(path.together)}"))]
+        lines[Measure.TOGETHER] = [_text(say(f"carried together: {wording.carried(path.together)}"))]
         if effects := sentences.each_alone(path):
             alone = _text("each alone: ")
             for i, effect in enumerate(effects):

@@ -44,6 +44,11 @@ def number(value: float, decimals: int = 2) -> str:
     return digits.replace("-", "−")
 
 
+def carried(value: float) -> str:
+    """Return what facts carry together: it orders the paths also where it is too small to be read as a number."""
+    return "next to nothing" if 0 < value < 0.0005 else amount(value)
+
+
 def amount(value: float) -> str:
     """Return a part of a score: two decimals, three where it takes them to tell it from nothing."""
     return number(value, 3 if 0.0005 <= abs(value) < 0.095 else 2)
