@@ -108,7 +108,7 @@ class EncoderDecoder(nn.Module):
 
     def _encode(self, graph: Edges, edge_weight: Tensor | None, prepared: Prepared) -> Embeddings:
         nodes = self.output_dropout(self.encoder(graph, edge_weight, prepared))
-        bias = None if self.bias is None else graph.rows_of(self.bias)[: nodes.size(0)]
+        bias = None if self.bias is None else graph.rows_of(self.bias)[: nodes.size(0)].to(nodes.dtype)
         return Embeddings(nodes, prepared.relations[-1], bias)
 
     def prepare_logits(self, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
@@ -133,8 +133,18 @@ class EncoderDecoder(nn.Module):
         return self._score(embeddings, self._pairs(triples))
 
     def in_double(self) -> EncoderDecoder:
-        """Return a copy of the model whose every number is a float64, ready to be asked."""
-        return deepcopy(self).double().eval().requires_grad_(False)
+        """Return a copy of the model that computes in float64, ready to be asked.
+
+        It shares the tables of entities, the bulk of a model's numbers: rows are widened as a graph reads them.
+        """
+        tables = [table for table in (self.encoder.entity, self.bias) if isinstance(table, nn.Parameter)]
+        twin = deepcopy(self, {id(table): table for table in tables}).eval()
+        shared = set(map(id, tables))
+        for numbers in (*twin.parameters(), *twin.buffers()):
+            if id(numbers) not in shared and numbers.is_floating_point():
+                numbers.data = numbers.data.double()
+                numbers.requires_grad_(False)
+        return twin
 
     def _pairs(self, triples: Tensor) -> _Pairs:
         # Many triples share head and relation (candidates of one query): ConvE must not convolve for each of them.

@@ -92,7 +92,7 @@ class Doubling(Protocol):
     """A LinkModel that can compute in float64 as well."""
 
     def in_double(self) -> LinkModel:
-        """Return a copy of the model whose every number is a float64."""
+        """Return a copy of the model that computes in float64; the model itself stays as it is."""
         ...
 
 

@@ -62,7 +62,8 @@ class LayeredEncoder(nn.Module):
         """Do what no weight of an edge changes."""
         relations = self.relations_by_layer()
         edges = graph.layer(len(self.layers) - 1)
-        return Prepared(self._layer(0).offer(graph.rows_of(self.entity), relations[0], edges), relations)
+        rows = graph.rows_of(self.entity).to(relations[0].dtype)  # the table may be float32 where all else is float64
+        return Prepared(self._layer(0).offer(rows, relations[0], edges), relations)
 
     def forward(self, graph: Edges, edge_weight: Tensor | None, prepared: Prepared | None = None) -> Tensor:
         """Return the nodes' vectors (n, d)."""
