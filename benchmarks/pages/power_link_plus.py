@@ -92,7 +92,9 @@ def _told(model: Result) -> str:
 
 def _fronts(result: Result) -> str:
     there = [name for name, model in result.items() if "fronts" in model]
-    origins = "\n".join(f"* {name}: {origin(result[name]['fronts'])}" for name in there)
+    origins = "\n".join(
+        f"* {name}: {origin(result[name]['fronts'])}{_missing(result[name]['fronts'])}" for name in there
+    )
     return f"""## F+ and F− over Sparsity
 
 ![F+ and F− over Sparsity of five explainers]({PLOT})
@@ -101,6 +103,11 @@ A front is one explainer while one weight varies: the size term's, for PaGE-Link
 better for F+, down for F−, right for Sparsity.
 
 {origins}"""
+
+
+def _missing(fronts: Result) -> str:
+    missing = [name for name in LEARNED if not fronts["explainers"].get(name)]
+    return f" Without {', '.join(missing)}." if missing else ""
 
 
 def _speed(result: Result) -> str:

@@ -39,7 +39,8 @@ _MEANINGS = {
         "paths were found and proven, but no walk was short enough for the path term: the mask was learned without it"
     ),
     Status.FAINT: (
-        "paths were found, but without all of them the score hardly moves: the prediction does not stand on them"
+        "paths were found, but without all of them the score hardly falls, or rises: "
+        "the prediction does not stand on them"
     ),
     Status.NO_EFFECT: "paths connect head and tail, but removing any of them does not lower the model's score",
     Status.NO_PATH: "no path of the allowed lengths connects head and tail",

@@ -101,6 +101,7 @@ def test_bad_input_is_told_in_one_sentence(refused, powerlink, model, known, tmp
     assert "models and --known, or --planted alone" in refused("truth", model).err
     assert "models and --known, or --planted alone" in refused("truth", "--known", known).err
     assert "models and --known, or --planted alone" in refused("truth", model, "--planted", "plain").err
+    assert "go with --known, not with --planted" in refused("truth", "--planted", "plain", "--only-predicted").err
     assert "did you mean 'mask'" in refused("truth", model, "--known", known, "--select", "masks").err
     assert "--weights" in refused("truth", model, "--known", known, "--explainers", "pg-explainer").err
     assert "candidates at least as many" in refused("truth", model, "--known", known, "--paths", 50).err

@@ -94,7 +94,7 @@ def test_the_page_says_it_all(france: Explanation, no_path: Explanation) -> None
         "each fact alone 0.60 · 0.020 · 0.90 (hop 2 changes next to nothing)",
         "How much hangs on these without path 1",
         "5.22 · 5.02 · 4.10 · 3.45 · 3.40 · 3.20 · 3.10 · 2.60 · … · 1.02",
-        "without 1, 2, … 10 facts; mean fall per fact 0.91",
+        "without 1, 2, … 10 facts; deletion area 0.91",
         "0 to 2.09.",
         "proposed by gradient",
         "No path: no path of the allowed lengths connects head and tail.",

@@ -12,6 +12,8 @@ from variants import as_older, by_carried
 
 from powerlink.explanation import Explanation, Outcome
 from powerlink.report import sentences
+from powerlink.report.cards import card
+from powerlink.report.html import render_page
 from powerlink.report.measures import Measure, leading, odds_share, slight_hops, work_apart
 
 
@@ -73,7 +75,7 @@ def test_slight_hops_are_those_that_a_longer_path_could_spare(france: Explanatio
 
 def test_the_order_is_told_as_it_is(france: Explanation) -> None:
     carried = by_carried(france)
-    assert "behind them those that carry nothing together" in sentences.order(carried)
+    assert "those that carry nothing together, by the fall of the score." in sentences.order(carried)
     some = replace(carried, paths=carried.paths[:3])
     assert sentences.order(some) == "Fewest facts first, then by what they carry together."
 
@@ -118,7 +120,19 @@ def test_the_mean_fall_says_over_what(france: Explanation) -> None:
     told = [sentences.deletion_mean(replace(france, deletion=(6.31,) * n)) for n in (0, 1, 2, 3)]
     assert told == [
         "",
-        "without 1 fact; mean fall per fact 1.00",
-        "without 1, 2 facts; mean fall per fact 0.75",
-        "without 1, 2, … 3 facts; mean fall per fact 0.61",
+        "without 1 fact; deletion area 1.00",
+        "without 1, 2 facts; deletion area 0.75",
+        "without 1, 2, … 3 facts; deletion area 0.61",
     ]
+
+
+def test_a_reason_that_holds_the_score_down_is_told_to(france: Explanation) -> None:
+    assert france.score is not None
+    path = replace(france.paths[0], together=0.3, score_without=france.score + 0.2)
+    assert "without them the score rises: one of them speaks against" in sentences.against_note(france, path)
+    assert sentences.against_note(france, replace(path, score_without=france.score - 0.2)) == ""
+    assert sentences.against_note(france, replace(path, together=0.0)) == ""
+    assert sentences.against_note(france, replace(path, together=None)) == "", "older reports do not know"
+    shown = replace(by_carried(france), paths=(path,))
+    assert card(shown)["paths"][0]["against"] == sentences.against_note(france, path)
+    assert "one of them speaks against the answer" in " ".join(render_page([shown], "t").split())

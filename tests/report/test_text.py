@@ -42,7 +42,7 @@ def test_a_full_card(france: Explanation) -> None:
         "one of 12 such paths: they differ only in hops that change next to nothing",
         "How much hangs on these\n",
         "fact after fact:      5.22 · 5.02 · 4.10 · 3.45 · 3.40 · 3.20 · 3.10 · 2.60 · …",
-        "without 1, 2, … 10 facts; mean fall per fact 0.91",
+        "without 1, 2, … 10 facts; deletion area 0.91",
         "57 candidate paths judged on the model",
     ):
         assert line in text

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from powerlink.explanation import ExplainedPath, Explanation, Fact, Outcome, PaperMetrics, Query, Status
-from powerlink.verify.comparison import compare_figures, compare_paths
+from powerlink.verify.comparison import FEWEST, Difference, compare_figures, compare_paths
 from powerlink.verify.metrics import RESAMPLES, bootstrap_interval
 
 
@@ -123,3 +123,9 @@ def test_only_the_first_five_paths_count_and_nothing_at_all_is_told():
     assert nothing.queries == 0
     assert compare_figures({}) == ()
     assert compare_paths({"a": []}) == ()
+
+
+def test_one_or_two_queries_are_never_marked():
+    few, enough = (Difference("HΔR:1", "paper", 1.0, 1.0, 1.0, queries) for queries in (FEWEST - 1, FEWEST))
+    assert not few.significant
+    assert enough.significant

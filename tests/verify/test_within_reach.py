@@ -71,3 +71,6 @@ def test_whole_paths_are_there_if_they_are_short_enough():
         assert reach.holds((0, 0, 3), Reasons(paths=frozenset([path])), "is") is there
         assert reach.holds((0, 0, 3), Reasons(paths=frozenset([path])), "touches") is there
         assert reach.holds((0, 0, 3), Reasons(entities=frozenset([shown[1]])), "is") is None
+    longer = Reach(graph, MessageGraph.of(graph), 5, 4)
+    assert longer.holds((0, 0, 3), Reasons(paths=frozenset([path]))) is False, "it is too short for who asks for four"
+    assert longer.holds((0, 0, 3), Reasons(entities=frozenset([shown[1]]))) is None

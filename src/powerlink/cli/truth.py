@@ -108,6 +108,8 @@ def truth(
     """
     if bool(models) == (planted is not None) or (known is None) == (planted is None):
         raise SettingsError("say what to hold against what: models and --known, or --planted alone")
+    if planted is not None and (only_predicted or skip_unknown or split != "test"):
+        raise SettingsError("--only-predicted, --skip-unknown and --split go with --known, not with --planted")
     ways = find_ways(
         None if explainers is None else listed("--explainers", explainers),
         None if select is None else listed("--select", ",".join(select)),

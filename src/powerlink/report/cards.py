@@ -103,6 +103,7 @@ def _path(path: ExplainedPath, explanation: Explanation) -> View:
         ],
         "spoken": spoken(path.facts),
         "notes": sentences.hop_notes(path),
+        "against": sentences.against_note(explanation, path),
         "together": None if path.together is None else wording.carried(path.together),
         "bar": None if path.together is None else _bar("carried", path.together),
         "alone": alone,

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from powerlink.explanation import ExplainedPath, Explanation, Outcome, Status
 from powerlink.report import wording
-from powerlink.report.measures import Measure, leading, work_apart
+from powerlink.report.measures import Measure, leading, path_fall, work_apart
 
 WHY = "Why"
 HOW_MUCH = "How much hangs on these"
 
 _DOUBTFUL = (Status.FAINT, Status.NO_EFFECT)
 _COLLAPSE = math.log(2)  # a fall that halves the odds
+_RISE = 0.005  # what two decimals show
 _SHOWN_STEPS = 8
 
 
@@ -26,7 +27,8 @@ def lead(explanation: Explanation) -> str:
     if explanation.score is not None and only is not None and explanation.score - only.score > _COLLAPSE:
         said.append(_only_these(explanation, explanation.score, only))
     if work_apart(explanation):
-        said.append("The facts of these paths work one by one, hardly together.")
+        these = "this path" if len(explanation.paths) == 1 else "these paths"
+        said.append(f"The facts of {these} work one by one, hardly together.")
     return " ".join(said)
 
 
@@ -77,7 +79,7 @@ def order(explanation: Explanation) -> str:
     if leading(explanation) is Measure.TOGETHER and any((path.together or 0.0) <= 0 for path in explanation.paths):
         return (
             "Fewest facts first, then by what they carry together; "
-            "behind them those that carry nothing together, by the fall of the score."
+            "behind them, fewest facts first, those that carry nothing together, by the fall of the score."
         )
     return {
         Measure.TOGETHER: "Fewest facts first, then by what they carry together.",
@@ -94,6 +96,14 @@ def hop_notes(path: ExplainedPath) -> list[str]:
     if path.witnesses > 1:
         notes.append(f"one of {path.witnesses:,} such paths: they differ only in hops that change next to nothing")
     return notes
+
+
+def against_note(explanation: Explanation, path: ExplainedPath) -> str:
+    """Say where a path's facts carry something together and yet hold the score down; nothing where they do not."""
+    together, rise = path.together or 0.0, -path_fall(explanation, path)
+    if together <= 0 or rise < _RISE:
+        return ""
+    return "its facts count together, but without them the score rises: one of them speaks against the answer"
 
 
 def slight_note(slight: Sequence[int]) -> str:
@@ -125,13 +135,13 @@ def deletion_row(explanation: Explanation) -> str:
 
 
 def deletion_mean(explanation: Explanation) -> str:
-    """Say what the row of scores leaves out, and the mean fall per removed fact; nothing where there is no curve."""
+    """Say what the row of scores leaves out, and the curve's area; nothing where there is no curve."""
     area = explanation.deletion_area
     if area is None:
         return ""
     count = len(explanation.deletion)
     removed = "1 fact" if count == 1 else f"1, {'' if count == 2 else '2, … '}{count} facts"
-    return f"without {removed}; mean fall per fact {wording.amount(area)}"
+    return f"without {removed}; deletion area {wording.amount(area)}"
 
 
 def judged(explanation: Explanation) -> str:

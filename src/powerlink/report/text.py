@@ -98,6 +98,8 @@ def _card(number: int, path: ExplainedPath, explanation: Explanation, say: Say) 
     slight = slight_hops(explanation, path)
     lines = [_walk(path.facts, slight, say)]
     lines += [_text(say(note), style="dim") for note in sentences.hop_notes(path)]
+    if against := sentences.against_note(explanation, path):
+        lines.append(_text(say(against), style="yellow"))
     lines += _measured(path, slight, explanation, say)
     source = Text(say(f"proposed by {wording.harmless(path.proposed_by)}"), style="dim") if path.proposed_by else None
     return Panel(

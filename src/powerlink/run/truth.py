@@ -115,9 +115,9 @@ class Task:
     def triples(self) -> list[Triple]:
         return [(head, relation, tail) for head, relation, tail in self.queries.tolist()]
 
-    def within_reach(self, longest: int, match: Match | None = None) -> int | None:
-        """Count the queries with any right path of at most `longest` facts; None where that is not cheap to tell."""
-        reach = Reach(self.subject.graph, self.subject.messages, longest)
+    def within_reach(self, longest: int, match: Match | None = None, shortest: int = 1) -> int | None:
+        """Count the queries with any right path of these lengths; None where that is not cheap to tell."""
+        reach = Reach(self.subject.graph, self.subject.messages, longest, shortest)
         found = [reach.holds(query, self.known.of[query], match) for query in self.triples]
         return None if None in found else sum(map(bool, found))
 
@@ -198,7 +198,7 @@ class Trial:
     def run(self, tasks: Sequence[Task], told: Told = lambda what, more: None) -> list[TruthTable]:
         """Return a table for each model and, of several, one for all of them together."""
         held = [list(self._held(task, told)) for task in tasks]
-        reach = [task.within_reach(self.settings.max_length, self.match) for task in tasks]
+        reach = [task.within_reach(self.settings.max_length, self.match, self.settings.min_length) for task in tasks]
         each = zip(tasks, held, reach, strict=True)
         tables = [self._table(task.label, [task], found, [within]) for task, found, within in each]
         return [*tables, self._table(TOGETHER, tasks, pooled(held), reach)] if len(tasks) > 1 else tables

@@ -15,6 +15,7 @@ from powerlink.verify.metrics import Figure, Protocol, bootstrap_interval, readi
 
 TOPS = (1, 3, 5)
 PATHS_COMPARED = 5
+FEWEST = 3  # queries: of fewer, resampling says nothing
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """Zero lies outside the interval."""
-        return self.low > 0 or self.high < 0
+        """Zero lies outside the interval, which one or two queries cannot tell."""
+        return self.queries >= FEWEST and (self.low > 0 or self.high < 0)
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,19 @@ class Reach:
     """Looks for right paths by distances from head, avoiding tail, and from tail, avoiding head.
 
     Up to three facts that is exact; behind that the two halves of a path may share a node, so it may say too much.
+    Where paths must have several facts, distances do not tell: then only whole known paths do.
     """
 
-    def __init__(self, graph: KnowledgeGraph, messages: MessageGraph, longest: int) -> None:
-        self._graph, self._longest = graph, longest
+    def __init__(self, graph: KnowledgeGraph, messages: MessageGraph, longest: int, shortest: int = 1) -> None:
+        self._graph, self._longest, self._shortest = graph, longest, shortest
         self._row, self._source = messages.row.cpu().numpy(), messages.source.cpu().numpy()
 
     def holds(self, query: Triple, known: Reasons, match: Match | None = None) -> bool | None:
         """Say whether there is a right path; None where that is not cheap to tell."""
-        if match != "touches" and any(len(path) <= self._longest for path in known.paths):
+        if match != "touches" and any(self._shortest <= len(path) <= self._longest for path in known.paths):
             return True
+        if self._shortest > 1 and (known.entities or known.facts):
+            return None
         if match == "is":
             return None if known.entities or known.facts else False
         head, relation, tail = query
