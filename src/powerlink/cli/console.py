@@ -24,6 +24,7 @@ errors = Console(stderr=True, highlight=False, markup=False, emoji=False)
 Device = Literal["auto", "cpu", "cuda"]
 DeviceOption = Annotated[Device, typer.Option(help="Where to compute; auto takes a GPU if there is one.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text for people.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is there, also if powerlink did not make it.")]
 SeedOption = Annotated[int, typer.Option(help="Everything random follows from this number.", min=0, max=2**32 - 1)]
 
 

@@ -11,6 +11,7 @@ import typer
 
 from powerlink.cli.console import (
     DeviceOption,
+    ForceOption,
     SeedOption,
     StoppedError,
     console,
@@ -30,6 +31,7 @@ from powerlink.models.checkpoint import load_model
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.wording import counted
 from powerlink.run.fitting import fit_explainer, spread_over
+from powerlink.run.outputs import check_output, is_fit
 from powerlink.run.queries import predicted_only
 
 
@@ -47,6 +49,7 @@ def fit(
     own: SetOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
+    force: ForceOption = False,
 ) -> None:
     """Fit an explainer on many queries of a model, once, so that it explains others in one pass.
 
@@ -59,6 +62,7 @@ def fit(
         able = " or ".join(name for name, other in EXPLAINERS.items() if other.fitting)
         raise SettingsError(f"{explainer} needs no fitting: explain with it at once (what is fitted is {able})")
     fitting = recipe.fitting(**read_settings(f"the fit of {explainer}", recipe.fitting, own or []))
+    check_output(out, is_fit, inputs=(model,), force=force)
     subject = load_model(model, pick_device(device))
     facts = torch.from_numpy(np.array(subject.graph.facts(split)))
     if not len(facts):

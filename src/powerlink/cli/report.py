@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from powerlink.cli.console import console, shown
+from powerlink.cli.console import ForceOption, console, shown
 from powerlink.cli.evaluate import read_of_model
 from powerlink.cli.rank import ModelArgument
 from powerlink.models.checkpoint import read_description
 from powerlink.report.learning_curve import write_learning_curve
 from powerlink.report.show import write_page
 from powerlink.report.wording import counted
+from powerlink.run.outputs import check_output, is_page
 
 
 def report(
@@ -22,6 +23,7 @@ def report(
         Path | None, typer.Argument(help="JSON Lines written by explain --out; without it, draw the learning curve.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The HTML page to write.")] = Path("report.html"),
+    force: ForceOption = False,
 ) -> None:
     """Write one self-contained HTML page: cards, drawings, scores with and without, settings. It needs no network.
 
@@ -35,6 +37,7 @@ def report(
         read_description(model)  # says so if it is no model folder
         console.print(f"learning curve in {shown(write_learning_curve(model))}", soft_wrap=True)
         return
+    check_output(out, is_page, inputs=(explanations, model), force=force)
     found = read_of_model(model, explanations)
     description = read_description(model)
     shape = description["model"]

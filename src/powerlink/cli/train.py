@@ -11,6 +11,7 @@ import typer
 from powerlink.cli.console import (
     Device,
     DeviceOption,
+    ForceOption,
     SeedOption,
     StoppedError,
     console,
@@ -23,7 +24,7 @@ from powerlink.cli.datasets import DataDirOption
 from powerlink.errors import SettingsError, UnknownNameError
 from powerlink.kg import catalog
 from powerlink.models import presets
-from powerlink.models.checkpoint import read_description
+from powerlink.models.checkpoint import check_ours, read_description
 from powerlink.models.link_model import DEFAULT_LAYERS, DecoderName, EncoderName, ModelSettings
 from powerlink.models.link_training import LinkTrainingSettings
 from powerlink.models.training import Precision, Schedule, TrainingSettings
@@ -87,6 +88,7 @@ def train(
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
     data_dir: DataDirOption = None,
+    force: ForceOption = False,
 ) -> None:
     """Train a link-prediction model and save it as a folder.
 
@@ -107,6 +109,8 @@ def train(
         "precision": precision,
         "patience": patience,
     }
+    if not force:
+        check_ours(out)  # before the data is read, which may take a while
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     if links:
         _refuse(given.keys() - {"epochs", "lr"} | ({"preset"} if preset else set()))
@@ -121,9 +125,10 @@ def train(
         found = _preset(data, preset)
         model, training = found.model, found.training
     if links:
-        _train_links(data, out, model, LinkTrainingSettings(**given, seed=seed), device, half)
+        _train_links(data, out, model, LinkTrainingSettings(**given, seed=seed), device, half=half, force=force)
         return
-    train_with_progress(data, out, model, replace(training, **given, seed=seed), device, data_dir, seed, half=half)
+    chosen_training = replace(training, **given, seed=seed)
+    train_with_progress(data, out, model, chosen_training, device, data_dir, seed, half=half, force=force)
 
 
 def _refuse(names: set[str]) -> None:
@@ -133,7 +138,14 @@ def _refuse(names: set[str]) -> None:
 
 
 def _train_links(
-    data: str, out: Path, model: ModelSettings, training: LinkTrainingSettings, device: Device, half: bool
+    data: str,
+    out: Path,
+    model: ModelSettings,
+    training: LinkTrainingSettings,
+    device: Device,
+    *,
+    half: bool,
+    force: bool,
 ) -> None:
     """Train on links, showing loss and validation ROC-AUC as they come."""
     place, linked = pick_device(device), read_linked_data(data)
@@ -146,7 +158,7 @@ def _train_links(
             def told(loss: float, auc: float) -> None:
                 bar.update(task, advance=1, loss=f"{loss:.4f}", auc=f"{auc:.3f}")
 
-            train_links(linked, out, model=model, training=training, device=place, half=half, told=told)
+            train_links(linked, out, model=model, training=training, device=place, half=half, force=force, told=told)
     except KeyboardInterrupt:
         raise StoppedError("nothing was written: such a model is saved when it is done") from None
     accuracy = read_description(out)["accuracy"]["link_auc"]
@@ -175,6 +187,7 @@ def train_with_progress(
     seed: int,
     *,
     half: bool = False,
+    force: bool = False,
 ) -> None:
     """Train, showing epoch, loss and validation MRR as they come."""
     place = pick_device(device)
@@ -186,7 +199,7 @@ def train_with_progress(
         f"{counted(len(graph.train), 'training fact')}"
     )
     with claimed(out, folder=True):
-        job = FolderTraining(out, graph, model, training, place, half=half)
+        job = FolderTraining(out, graph, model, training, place, half=half, force=force)
         if job.finished:
             console.print(f"{shown(out)} is already trained with these settings", soft_wrap=True)
         elif job.resumed_at:

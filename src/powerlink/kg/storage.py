@@ -24,6 +24,12 @@ def is_stored_graph(folder: Path) -> bool:
     return (folder / _DESCRIPTION).is_file()
 
 
+def holds_graph_files_alone(folder: Path) -> bool:
+    """Say whether a folder holds nothing but what `save_graph` writes, or the beginning of it."""
+    tables = {f"{stem}.parquet" for stem in (*SPLITS, "entities", "relations")}
+    return folder.is_dir() and all(path.name in tables | {_DESCRIPTION} for path in folder.iterdir())
+
+
 def save_graph(kg: KnowledgeGraph, folder: Path) -> None:
     """Write a graph so that `load_graph` returns an equal one: facts, names in index order, labels, notes."""
     description = {

@@ -26,7 +26,7 @@ from torch import Tensor
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, ModelError, OutputError, SettingsError
 from powerlink.kg.knowledge_graph import KnowledgeGraph
-from powerlink.kg.storage import load_graph, save_graph
+from powerlink.kg.storage import holds_graph_files_alone, load_graph, save_graph
 from powerlink.models.calibration import Calibration
 from powerlink.models.link_model import EncoderDecoder, ModelSettings
 from powerlink.models.shards import INDEX, SINGLE, halved, load_weights, overall, remove_stale, save_weights
@@ -54,10 +54,31 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         raise ModelError(f"{path} is truncated or damaged ({error}): train or copy the model again") from error
 
 
-def start_folder(folder: Path, graph: KnowledgeGraph) -> None:
-    """Put the graph into a model folder, unless it is there already."""
+def check_ours(folder: Path) -> None:
+    """Refuse a folder where somebody else keeps weights or a graph: a training would replace them.
+
+    A training of ours that was killed has a graph that can be read, or the beginning of one.
+    """
+    if (folder / "model.json").is_file():
+        return  # whoever reads it says what is wrong with it
+    graph = folder / "graph"
+    begun = not graph.exists() or holds_graph_files_alone(graph)
+    whole = False
+    with contextlib.suppress(DataError):
+        load_graph(graph)
+        whole = True
+    weights = sorted(path.name for path in folder.glob("model*.safetensors*"))
+    if (weights and not whole) or not begun:
+        theirs = folder / (weights[0] if weights else "graph")
+        raise OutputError(f"{theirs} is there, and powerlink did not make it: choose another --out, or say --force")
+
+
+def start_folder(folder: Path, graph: KnowledgeGraph, *, force: bool = False) -> None:
+    """Put the graph into a model folder, unless it is there already; a stranger's folder is refused unless `force`."""
     if folder.is_file():
         raise OutputError(f"cannot write {folder}: it is a file, and a model is a folder")
+    if not force:
+        check_ours(folder)
     with contextlib.suppress(DataError):  # no graph there yet, or half of one
         if load_graph(folder / "graph").fingerprint == graph.fingerprint:
             return

@@ -48,6 +48,7 @@ class FolderTraining:
         device: torch.device | str = "cpu",
         *,
         half: bool = False,
+        force: bool = False,
     ) -> None:
         if graph.num_entities < 2:
             raise DataError(f"{graph.name} has no two entities: there is nothing to predict")
@@ -68,7 +69,7 @@ class FolderTraining:
         network = build_model(model, graph.num_entities, graph.num_relations, training.seed)
         self.trainer = Trainer(network, graph, training, device)
         self.resumed_at = self.saved_at = self._resume()
-        start_folder(folder, graph)
+        start_folder(folder, graph, force=force)
 
     def run(self) -> Iterator[EpochReport]:
         """Train to the end, keeping the folder current."""
@@ -201,11 +202,15 @@ def train(
     training: TrainingSettings | None = None,
     device: torch.device | str = "cpu",
     half: bool = False,
+    force: bool = False,
 ) -> Subject:
-    """Train a model into a folder, or finish what is there, and return it ready to be asked."""
+    """Train a model into a folder, or finish what is there, and return it ready to be asked.
+
+    A folder in which somebody else keeps weights or a graph is refused unless `force`.
+    """
     settings = model or ModelSettings(), training or TrainingSettings()
     with claimed(Path(out), folder=True):
-        for _ in FolderTraining(Path(out), graph, *settings, device, half=half).run():
+        for _ in FolderTraining(Path(out), graph, *settings, device, half=half, force=force).run():
             pass
     return load_model(out, device)
 

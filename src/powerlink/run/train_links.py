@@ -37,6 +37,7 @@ def train_links(
     training: LinkTrainingSettings | None = None,
     device: torch.device | str = "cpu",
     half: bool = False,
+    force: bool = False,
     told: Callable[[float, float], None] = lambda loss, auc: None,
 ) -> Subject:
     """Train on a folder's links, save the model and return it; `told` hears each epoch's loss and validation AUC."""
@@ -44,7 +45,7 @@ def train_links(
     with claimed(out, folder=True):
         if (out / "model.json").exists():
             raise OutputError(f"{out} holds a model already: choose another --out, or delete it")
-        start_folder(out, data.background)
+        start_folder(out, data.background, force=force)
         subject = train_on_links(data, model, training, device, told=told)
         assert isinstance(subject.model, EncoderDecoder)
         splits = [split for split in SPLITS[1:] if len(data.negatives[split])]
