@@ -18,7 +18,7 @@ import typer
 import powerlink
 from powerlink.cli.main import app
 from powerlink.explainers.catalog import EXPLAINERS
-from powerlink.explainers.protocol import settings_of
+from powerlink.settings import settings_of
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -12,7 +12,7 @@ from torch import Tensor
 from powerlink.errors import SettingsError
 from powerlink.explainers.contract import score_faithfully
 from powerlink.explainers.floor import LowDegree
-from powerlink.explainers.protocol import EdgeScores, Explainer, Fitted, LooksEverywhere, setting
+from powerlink.explainers.protocol import EdgeScores, Explainer, Fitted, LooksEverywhere
 from powerlink.explainers.remarks import remarks_on_mask
 from powerlink.explainers.slopes import Slopes
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
@@ -25,6 +25,7 @@ from powerlink.models.subject import Subject, undisturbed
 from powerlink.narrate import Findings, narrate, unexplained
 from powerlink.paths.propose import Candidates, Cost, has_path, pool, propose
 from powerlink.paths.search import PathBatch
+from powerlink.settings import setting
 from powerlink.stage_clock import StageClock
 from powerlink.verify.carried import MOST_FACTS, Carried, measure_carried
 from powerlink.verify.counterfactual import Room, Standing

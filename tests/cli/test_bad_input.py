@@ -188,7 +188,6 @@ def test_a_fit_that_is_stopped_says_what_is_left(powerlink, model, tmp_path, mon
         (("--encoder", "gpt"), "'rgcn', 'wgcn', 'compgcn'"),
         (("--epochs", 0), "--epochs"),
         (("--decoder", "conve", "--batch-size", 1), "--batch-size"),
-        (("--encoder", "rgcn", "--dim", 7), "must divide by its number of blocks"),
         (("--lr", -1), "--lr"),
     ],
 )

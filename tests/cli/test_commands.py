@@ -14,10 +14,10 @@ from command_line import FAMILIES, call_once, write_tables
 from powerlink.cli import demo as demo_module
 from powerlink.cli.main import app
 from powerlink.explainers.catalog import EXPLAINERS
-from powerlink.explainers.protocol import settings_of
 from powerlink.models.link_model import ModelSettings
 from powerlink.models.training import TrainingSettings
 from powerlink.report.schema import read_explanations
+from powerlink.settings import settings_of
 
 COMMANDS = typer.main.get_command(app).commands
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
@@ -354,3 +354,10 @@ def test_demo_trains_explains_and_writes_a_page(powerlink, tmp_path, monkeypatch
 def test_the_demo_is_set_up_for_the_atlas_and_two_cores():
     assert demo_module.DEMO_TRAINING.epochs <= 200
     assert "atlas" in inspect.getsource(demo_module.demo)
+
+
+def test_rgcn_takes_any_width(powerlink, families, tmp_path):
+    train = ("train", "--data", families, "--encoder", "rgcn", "--epochs", 1, "--out", tmp_path / "m")
+    assert powerlink(*train, "--dim", 7).code == 0
+    shape = json.loads((tmp_path / "m" / "model.json").read_text())["model"]
+    assert (shape["widths"], shape["blocks"]) == ([7, 7], 1)

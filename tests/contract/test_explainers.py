@@ -19,11 +19,12 @@ from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer, PGFitting
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
-from powerlink.explainers.protocol import EdgeScores, described, settings_of
+from powerlink.explainers.protocol import EdgeScores, described
 from powerlink.explainers.slopes import Slopes
 from powerlink.graphs.prune import prune
 from powerlink.pipeline import explain_batch
 from powerlink.run.fitting import fit_explainer
+from powerlink.settings import settings_of
 from powerlink.testing import broken_promises, check_explainer, small_subject
 from powerlink.testing.small_world import PRUNING, graph_of, queries_of_small_world
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from powerlink.errors import SettingsError
-from powerlink.explainers.protocol import settings_of
+from powerlink.settings import settings_of
 
 NO_DEFAULT = {"hops": "the model's layers", "cost": "the explainer's own"}
 

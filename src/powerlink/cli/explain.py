@@ -31,7 +31,7 @@ from powerlink.cli.own_settings import SetOption, read_settings
 from powerlink.errors import DataError, SettingsError
 from powerlink.explainers.catalog import find_recipe
 from powerlink.explainers.learned.power_link import PowerLink
-from powerlink.explainers.protocol import Explainer, settings_of
+from powerlink.explainers.protocol import Explainer
 from powerlink.explanation import Explanation, Query
 from powerlink.kg.knowledge_graph import Split
 from powerlink.models.checkpoint import load_model
@@ -45,6 +45,7 @@ from powerlink.run.claim import claimed
 from powerlink.run.explain_many import as_queries, describe, explain_in_batches
 from powerlink.run.ledger import Ledger
 from powerlink.run.queries import predicted_only, read_queries
+from powerlink.settings import settings_of
 from powerlink.stage_clock import StageClock
 
 ExplainerOption = Annotated[str, typer.Option(help="Who proposes the paths: a name from `powerlink explainers`.")]

@@ -11,7 +11,7 @@ from rich.table import Table
 from powerlink.cli.console import JsonOption, console, print_json, shown
 from powerlink.errors import ExplainerError
 from powerlink.explainers.catalog import EXPLAINERS, Recipe, find_recipe, registered_elsewhere
-from powerlink.explainers.protocol import settings_of
+from powerlink.settings import settings_of
 
 NameArgument = Annotated[str | None, typer.Argument(help="Show this one's settings.", show_default=False)]
 

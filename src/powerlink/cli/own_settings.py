@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import typer
 
 from powerlink.errors import SettingsError
-from powerlink.explainers.protocol import settings_of
+from powerlink.settings import settings_of
 
 SetOption = Annotated[
     list[str] | None,

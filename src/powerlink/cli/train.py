@@ -117,7 +117,11 @@ def train(
     if preset is None:
         chosen = encoder or SHAPE.encoder
         widths = (dim or 100,) * ((layers or DEFAULT_LAYERS[chosen]) + 1)
-        model, training = ModelSettings(encoder=chosen, decoder=decoder or SHAPE.decoder, widths=widths), TRAINING
+        blocks = SHAPE.blocks
+        while chosen == "rgcn" and widths[0] % blocks:
+            blocks -= 1  # no flag sets them, and any --dim should do
+        model = ModelSettings(encoder=chosen, decoder=decoder or SHAPE.decoder, widths=widths, blocks=blocks)
+        training = TRAINING
     else:
         shape = {"--encoder": encoder, "--decoder": decoder, "--dim": dim, "--layers": layers}
         if refused := [flag for flag, value in shape.items() if value is not None]:

@@ -15,8 +15,9 @@ from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
-from powerlink.explainers.protocol import Explainer, settings_of
+from powerlink.explainers.protocol import Explainer
 from powerlink.explainers.slopes import Slopes
+from powerlink.settings import settings_of
 
 GROUP = "powerlink.explainers"  # the entry-point group other packages register in
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from powerlink.explainers.protocol import SMALLEST_SCORE, EdgeScores, setting
+from powerlink.explainers.protocol import SMALLEST_SCORE, EdgeScores
 from powerlink.explainers.slopes import FLOOR, fact_slopes, share_of_largest
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.keyed_random import keyed_uniform, keys_of
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.propose import Cost, degree_cost
+from powerlink.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -12,6 +12,7 @@ from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject
 from powerlink.paths.propose import Cost
+from powerlink.settings import setting as setting  # noqa: PLC0414 - explainers of other packages find it here
 
 SMALLEST_SCORE = 1e-6  # keeps 1/score and −log score finite
 
@@ -92,16 +93,6 @@ class Fitting(Protocol):
         They come as a list where memory holds all of them: what is prepared for one can then be kept.
         """
         ...
-
-
-def setting(default: Any, meaning: str, **how: Any) -> Any:
-    """Declare a field that users may set; command-line flags and their help derive from it."""
-    return field(default=default, metadata={"help": meaning}, **how)
-
-
-def settings_of(kind: type) -> dict[str, Field[Any]]:
-    """Return the fields that users may set, by name."""
-    return {f.name: f for f in fields(kind) if "help" in f.metadata}
 
 
 def described(explainer: Explainer) -> dict[str, Any]:

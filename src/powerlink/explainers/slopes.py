@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import SettingsError
-from powerlink.explainers.protocol import EdgeScores, setting
+from powerlink.explainers.protocol import EdgeScores
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel, logits_by_weight
 from powerlink.paths.propose import Cost
+from powerlink.settings import setting
 
 FLOOR = 1e-3  # least score of an edge, as a share of the query's largest: every edge can still be part of a path
 

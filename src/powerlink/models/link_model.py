@@ -19,6 +19,7 @@ from powerlink.models.encoders import RGCN, WGCN, CompGCN
 from powerlink.models.encoders.compgcn import Composition
 from powerlink.models.encoders.layered import Prepared
 from powerlink.models.protocol import Embeddings
+from powerlink.settings import check_settings, setting
 
 EncoderName = Literal["rgcn", "wgcn", "compgcn"]
 DecoderName = Literal["transe", "distmult", "conve"]
@@ -35,28 +36,29 @@ class ModelSettings:
     encoder: EncoderName = "compgcn"
     decoder: DecoderName = "distmult"
     widths: tuple[int, ...] = (100, 100, 100)  # input, then each layer's output
-    output_dropout: float = 0.2
-    layer_dropout: float = 0.1
-    blocks: int = 5  # RGCN
-    self_loop: bool = False  # WGCN
-    degree_norm: bool = False  # WGCN: messages times 1/√(deg(source)·deg(target)), as in the other two
-    first_relation_weight: float = 1.0  # WGCN: what every relation's weight begins at
-    composition: Composition = "mult"  # CompGCN
-    layer_bias: bool = False  # CompGCN
-    margin: float = 9.0  # TransE
-    filters: int = 200  # ConvE
-    kernel: int = 7  # ConvE
-    image: tuple[int, int] | None = None  # ConvE: rows × columns of one vector; None: the squarest
-    interleave: bool = True  # ConvE: head's and relation's numbers in turn, not one image above the other
-    input_dropout: float = 0.2  # ConvE
-    feature_dropout: float = 0.2  # ConvE
-    hidden_dropout: float = 0.3  # ConvE
+    output_dropout: float = setting(0.2, "dropout on what the encoder returns", least=0, most=1)
+    layer_dropout: float = setting(0.1, "dropout in every layer", least=0, most=1)
+    blocks: int = setting(5, "RGCN: blocks of each relation's matrix; widths must divide by it", least=1)
+    self_loop: bool = setting(False, "WGCN: a node hears itself")
+    degree_norm: bool = setting(False, "WGCN: messages times 1/√(deg(source)·deg(target)), as in the other two")
+    first_relation_weight: float = setting(1.0, "WGCN: what every relation's weight begins at")
+    composition: Composition = setting("mult", "CompGCN: how a neighbour and a relation make a message")
+    layer_bias: bool = setting(False, "CompGCN: a bias in every layer")
+    margin: float = setting(9.0, "TransE: the score of a triple without distance")
+    filters: int = setting(200, "ConvE: how many filters", least=1)
+    kernel: int = setting(7, "ConvE: their height and width", least=1)
+    image: tuple[int, int] | None = setting(None, "ConvE: rows × columns of one vector; None: the squarest")
+    interleave: bool = setting(True, "ConvE: head's and relation's numbers in turn, not one image above the other")
+    input_dropout: float = setting(0.2, "ConvE: dropout on the image", least=0, most=1)
+    feature_dropout: float = setting(0.2, "ConvE: dropout on the filters' maps", least=0, most=1)
+    hidden_dropout: float = setting(0.3, "ConvE: dropout on the projection", least=0, most=1)
 
     @property
     def name(self) -> str:
         return f"{self.encoder}-{self.decoder}"
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.encoder not in ENCODERS:
             raise SettingsError(f"there is no encoder {self.encoder!r}; there are {', '.join(ENCODERS)}")
         if self.decoder not in DECODERS:

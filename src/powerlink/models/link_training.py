@@ -21,15 +21,19 @@ from powerlink.kg.knowledge_graph import Split
 from powerlink.models.link_model import ModelSettings, build_model
 from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject, undisturbed
+from powerlink.settings import check_settings, setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkTrainingSettings:
     """How a model is trained on links."""
 
-    epochs: int = 100
-    lr: float = 0.003
-    seed: int = 0
+    epochs: int = setting(100, "steps over all links at once", least=0)
+    lr: float = setting(0.003, "Adam's learning rate", above=0)
+    seed: int = setting(0, "everything random follows from it", least=0)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 def train_on_links(

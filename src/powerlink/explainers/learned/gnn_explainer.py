@@ -10,10 +10,11 @@ from powerlink.errors import SettingsError
 from powerlink.explainers.learned.learner import WeightedTerms, learn_mask
 from powerlink.explainers.learned.masks import FreeLogits
 from powerlink.explainers.learned.terms import Entropy, Prediction, TotalSize, counterfactual
-from powerlink.explainers.protocol import EdgeScores, setting
+from powerlink.explainers.protocol import EdgeScores
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.propose import Cost
+from powerlink.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)

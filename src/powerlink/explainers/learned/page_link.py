@@ -13,12 +13,13 @@ from powerlink.explainers.learned.gnn_explainer import check_descent
 from powerlink.explainers.learned.learner import WeightedTerms, learn_mask
 from powerlink.explainers.learned.masks import FreeLogits
 from powerlink.explainers.learned.terms import Prediction, counterfactual
-from powerlink.explainers.protocol import EdgeScores, setting
+from powerlink.explainers.protocol import EdgeScores
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.segments import segment_sum
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.propose import Cost, RouteSearch, degree_cost
 from powerlink.paths.search import PathBatch
+from powerlink.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)

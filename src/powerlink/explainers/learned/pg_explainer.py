@@ -14,7 +14,7 @@ from powerlink.errors import MismatchError, SettingsError
 from powerlink.explainers.learned.learner import Descent, WeightedTerms
 from powerlink.explainers.learned.masks import features_of, initial_weights, mask_of
 from powerlink.explainers.learned.terms import Entropy, Prediction, TotalSize, counterfactual
-from powerlink.explainers.protocol import EdgeScores, setting
+from powerlink.explainers.protocol import EdgeScores
 from powerlink.explainers.weights import Weights, load_weights
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.edge_mlp import EdgeRows, edge_mlp
@@ -22,6 +22,7 @@ from powerlink.kernels.keyed_random import keyed_uniform, keys_of
 from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject
 from powerlink.paths.propose import Cost
+from powerlink.settings import setting
 
 PARTS = {"first": 3, "first_bias": 2, "second": 3, "second_bias": 2, "last": 3, "last_bias": 2}  # name → dimensions
 

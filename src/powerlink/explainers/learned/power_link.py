@@ -11,11 +11,12 @@ from powerlink.explainers.learned.learner import learn_mask
 from powerlink.explainers.learned.masks import FreeLogits, Mask, TripletScorer
 from powerlink.explainers.learned.path_terms import PowerPath
 from powerlink.explainers.learned.terms import Prediction, Size, Term, counterfactual
-from powerlink.explainers.protocol import EdgeScores, setting
+from powerlink.explainers.protocol import EdgeScores
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.fused import exact_but_for_the_scorer
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.propose import Cost
+from powerlink.settings import setting
 
 Combining = Literal["concat", "euclidean", "none"]  # none: no scorer, a number of its own for every edge
 

@@ -14,12 +14,13 @@ from powerlink.explainers.learned.learner import WeightedTerms, learn_mask
 from powerlink.explainers.learned.masks import FreeLogits
 from powerlink.explainers.learned.path_terms import PowerPath
 from powerlink.explainers.learned.terms import Faithful, Size, counterfactual
-from powerlink.explainers.protocol import EdgeScores, setting
+from powerlink.explainers.protocol import EdgeScores
 from powerlink.explainers.slopes import FLOOR, fact_slopes, share_of_largest
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.segments import gather
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.propose import Cost
+from powerlink.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)
