@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import ExplainerError, PowerlinkError
-from powerlink.explainers.protocol import EdgeScores, Explainer, LooksEverywhere
+from powerlink.explainers.protocol import EdgeScores, Explainer
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
-from powerlink.paths.propose import Cost
 from powerlink.run.batching import ran_out_of_memory
+from powerlink.run.wrapped import Wrapped
 
 
 @dataclass(frozen=True)
@@ -37,24 +37,14 @@ class Elapsed:
         return Elapsed(self.clock - other.clock, self.cpu - other.cpu)
 
 
-class ScoredOnce:
+class ScoredOnce(Wrapped):
     """Keeps the scores of the latest batch, pruned or not, with its size and the time they took."""
 
     def __init__(self, explainer: Explainer) -> None:
-        self._explainer = explainer
+        super().__init__(explainer)
         self._kept: list[tuple[Tensor, Tensor, EdgeScores]] = []  # queries, kept edges, scores
         self.spent = Elapsed()  # on all scores of the batch
         self.queries = self.edges = 0  # of the batch
-        if isinstance(explainer, LooksEverywhere):
-            self.looks_everywhere = True
-
-    @property
-    def name(self) -> str:
-        return self._explainer.name
-
-    @property
-    def cost(self) -> Cost:
-        return self._explainer.cost
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Score a batch, or give back the scores of the same queries, pruned alike, just scored."""

@@ -11,30 +11,21 @@ from numpy.typing import NDArray
 
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError
-from powerlink.explainers.protocol import EdgeScores, Explainer, LooksEverywhere
+from powerlink.explainers.protocol import EdgeScores, Explainer
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kg.explained_links import GroundTruth, Triple
 from powerlink.models.protocol import LinkModel
-from powerlink.paths.propose import Cost
+from powerlink.run.wrapped import Wrapped
 from powerlink.verify.ground_truth import READINGS, edge_auc, explaining_edges
 
 
-class Watched:
+class Watched(Wrapped):
     """An explainer whose edge scores are held against the truth as they pass."""
 
     def __init__(self, explainer: Explainer, truth: Mapping[Triple, GroundTruth]) -> None:
-        self._explainer, self._truth = explainer, truth
+        super().__init__(explainer)
+        self._truth = truth
         self.auc: dict[Triple, dict[str, float]] = {}
-        if isinstance(explainer, LooksEverywhere):
-            self.looks_everywhere = True
-
-    @property
-    def name(self) -> str:
-        return self._explainer.name
-
-    @property
-    def cost(self) -> Cost:
-        return self._explainer.cost
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Score a batch, and measure the ROC-AUC of each of its queries."""
