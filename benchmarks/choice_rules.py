@@ -128,6 +128,12 @@ RULES: dict[str, Rule] = {
         )
         for least in (SLIGHT, 0.03, 0.1)
     },
+    "… and the score falls without it": lambda t: (
+        t.reasons() * (t.drop > 0),
+        -t.facts,
+        t.together * t.reasons() * (t.drop > 0),
+        t.drop,
+    ),
     **{f"together at least {s:.0%} of the best, fewest facts": _near(s) for s in (0.01, 0.1, 0.3, 0.5)},
 }
 CHOSEN = f"… where one fact does {SLIGHT:.0%} of the largest fall"

@@ -71,8 +71,7 @@ def unexplained(
 def narrate(graph: KnowledgeGraph, findings: Findings, standing: Standing, made_by: MadeBy | None) -> list[Explanation]:
     """Tell every query of a batch; `standing` is the model's word on the unchanged graph, (Q,)."""
     table = _tabulate(findings, standing)
-    told = (_narrate_one(graph, table, q, findings.proposers, made_by) for q in range(findings.graph.num_queries))
-    return [replace(one, remarks=remarks) for one, remarks in zip(told, findings.remarks, strict=True)]
+    return [_narrate_one(graph, table, q, findings.proposers, made_by) for q in range(findings.graph.num_queries)]
 
 
 @dataclass(frozen=True)
@@ -95,6 +94,7 @@ class _Table:
     hops: list[list[list[list[int]]]]  # by query, place and hop: source, relation, target, whether visible; −1: none
     alone: list[list[list[float]]]  # by query, place and hop: the fall of the logit without this fact
     deletion: list[list[float]]  # by query; NaN behind the last fact
+    remarks: Sequence[tuple[str, ...]]  # by query
 
 
 def _tabulate(findings: Findings, standing: Standing) -> _Table:
@@ -137,6 +137,7 @@ def _tabulate(findings: Findings, standing: Standing) -> _Table:
         hops=hops.tolist(),
         alone=verdict.alone.tolist(),
         deletion=verdict.deletion.tolist(),
+        remarks=findings.remarks,
     )
 
 
@@ -166,6 +167,7 @@ def _narrate_one(
         without_top={m: top[q] for m, top in table.without_top.items()} if places else {},
         deletion=tuple(score for score in table.deletion[q] if not math.isnan(score)),
         considered=table.considered[q],
+        remarks=table.remarks[q],
         paper=PaperMetrics(
             plus,
             minus,

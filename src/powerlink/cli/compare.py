@@ -65,7 +65,7 @@ def compare(
         typer.Option(
             help="How paths are chosen, with commas between. mask: the explainer's own order (the paper); carried: by "
             "what their facts carry together, among its own candidates; largest-drop: by the fall of the score; "
-            "pooled: carried, with the floors' candidates added."
+            "pooled: carried, with the candidates of slopes and low-degree added, as in explain."
         ),
     ] = "mask,carried",
     weights: Annotated[
