@@ -119,7 +119,7 @@ def _rules(result: Result) -> str:
 Candidates are those of the default: 40 paths each of `slopes` and `low-degree`. For each the model was asked about the removal of every
 subset of its facts, in float64, and rules order them by that. MRR among ten paths on training and validation pairs ({pairs} pairs of each model), and the
 share of families' facts whose first path is right (mean of two trees, four models each). Rows marked … add a condition to *reasons, fewest facts, then
-together*: a reason carries something together, and one of its facts alone does so much of the largest fall among the candidates.
+together*, where a reason is a path whose facts carry something together.
 
 {table(["order by", *hetionet, "mean", "families"], rows)}
 
