@@ -18,10 +18,10 @@ from powerlink.explainers.slopes import Slopes
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
-from powerlink.kernels.fused import on_device
+from powerlink.kernels.plain_torch import plain_torch
 from powerlink.models.calibration import Calibration
 from powerlink.models.protocol import LinkModel
-from powerlink.models.subject import Subject, undisturbed
+from powerlink.models.subject import Subject
 from powerlink.narrate import Findings, narrate, unexplained
 from powerlink.paths.propose import Candidates, Cost, has_path, pool, propose
 from powerlink.paths.search import PathBatch
@@ -108,7 +108,7 @@ def explain_batch(
     if isinstance(explainer, Fitted):
         explainer.check_fit(subject)
     queries = queries.to(subject.messages.device)
-    with undisturbed(subject.model), on_device(queries.device):
+    with plain_torch(queries.device):
         with clock("rank the prediction"):
             standing = standing_of(subject, queries, room)
         with clock("calibrate"):
@@ -219,7 +219,7 @@ def _investigate(
     """Run stages 3 to 6 on queries that can be searched."""
     with clock("extract and prune"):
         graph = computation_graph(subject, queries, settings)
-    found = find_paths(subject.model, graph, explainer, settings, seed, clock, room, subject.precise)
+    found = find_paths(subject.settled, graph, explainer, settings, seed, clock, room, subject.precise)
     with clock("judge"):
         carried = found.carried.at(found.chosen) if found.carried else None
         verdict = judge(subject, graph, found.scores.values, found.shown, TOPS, room, carried=carried)
@@ -230,7 +230,7 @@ def _investigate(
 
 def computation_graph(subject: Subject, queries: Tensor, settings: ExplainSettings) -> ComputationGraph:
     """Extract and prune, with the whole graph's encoding as features."""
-    graph = prune_for(extract(subject.messages, queries, settings.hops or subject.model.num_layers), settings)
+    graph = prune_for(extract(subject.messages, queries, settings.hops or subject.settled.num_layers), settings)
     return graph.with_features(subject.whole.entity, subject.whole.relation)
 
 

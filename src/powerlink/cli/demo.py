@@ -12,9 +12,10 @@ import typer
 from powerlink.cli.console import DeviceOption, console, pick_device, progress, shown
 from powerlink.cli.train import train_with_progress
 from powerlink.explanation import Explanation
+from powerlink.kernels.plain_torch import plain_torch
 from powerlink.models.checkpoint import load_model
 from powerlink.models.link_model import ModelSettings
-from powerlink.models.subject import Subject, undisturbed
+from powerlink.models.subject import Subject
 from powerlink.models.training import TrainingSettings
 from powerlink.report.show import write_page
 from powerlink.report.text import print_explanations
@@ -68,7 +69,7 @@ DEMO_TRAINING = TrainingSettings(epochs=150, batch_size=256, lr=0.003)
 def held_out_and_ranked_first(subject: Subject, count: int) -> torch.Tensor:
     """Pick test facts the model ranks first, of as many relations as possible: (count, 3)."""
     facts = torch.from_numpy(np.array(subject.graph.test))
-    with undisturbed(subject.model):
+    with plain_torch(subject.messages.device):
         standing = standing_of(subject, facts.to(subject.messages.device))
     first = facts[(standing.rank == 1).cpu()]
     strongest = first[standing.score.cpu()[(standing.rank == 1).cpu()].argsort(descending=True, stable=True)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from powerlink.errors import ExplainerError
 from powerlink.explainers.protocol import EdgeScores, Explainer
@@ -16,15 +17,36 @@ from powerlink.models.protocol import LinkModel
 def score_faithfully(explainer: Explainer, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
     """Ask an explainer for its scores, and refuse it by name if they, or what it left of the model, are not right."""
     before, generator = fingerprint(model), torch.get_rng_state()
-    scores = explainer.score_edges(model, graph, seed)
+    with _Draws() as draws:
+        scores = explainer.score_edges(model, graph, seed)
     fault = fault_of(scores, graph)
     if fault is None and fingerprint(model) != before:
         fault = "changed the model it was to explain (parameters, gradients or the training flag)"
-    if fault is None and not torch.equal(torch.get_rng_state(), generator):
+    if fault is None and draws.seen and not torch.equal(torch.get_rng_state(), generator):
         fault = "drew from torch's global generator: numbers must follow from the seed and the query alone"
     if fault is not None:
         raise ExplainerError(f"the explainer {explainer.name} {fault}")
     return scores
+
+
+class _Draws(TorchFunctionMode):
+    """Notices draws from torch's global generator in this thread; those of others are not the explainer's."""
+
+    NAMES: ClassVar = {
+        "bernoulli", "bernoulli_", "cauchy_", "dropout", "exponential_", "geometric_", "log_normal_", "multinomial",
+        "normal", "normal_", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+        "randperm", "random_", "uniform_",
+    }  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in self.NAMES and kwargs.get("generator") is None:
+            self.seen |= kwargs.get("training", True)  # dropout of a model that is asked draws nothing
+        return func(*args, **kwargs)
 
 
 def fault_of(scores: Any, graph: ComputationGraph) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -161,6 +162,10 @@ class Edges:
     relation: Tensor  # (num_edges,)
     norm: Tensor  # (num_edges,) 1/√(deg(source)·deg(target)) in the whole graph
     level: Tensor | None = None  # (num_nodes,) hops to the nearest node whose encoding is wanted; None: all are
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """A graph never changes, so whoever holds one shares it with their copy."""
+        return self
 
     @property
     def num_nodes(self) -> int:

@@ -11,6 +11,8 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from powerlink.kernels.plain_torch import HIGHEST_PRECISION
+
 _asked_of_scorer: ContextVar[str | None] = ContextVar("_asked_of_scorer", default=None)
 
 
@@ -50,11 +52,9 @@ def exact_but_for_the_scorer() -> Iterator[None]:
 
     The model's are few, but fifty steps carry their rounding far.
     """
-    asked = torch.get_float32_matmul_precision()
-    token = _asked_of_scorer.set(_asked_of_scorer.get() or asked)
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(asked)
-        _asked_of_scorer.reset(token)
+    with HIGHEST_PRECISION:
+        token = _asked_of_scorer.set(_asked_of_scorer.get() or HIGHEST_PRECISION.before)
+        try:
+            yield
+        finally:
+            _asked_of_scorer.reset(token)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from powerlink.errors import SettingsError
+from powerlink.kernels.plain_torch import plain_torch
 from powerlink.models.ranking import score_tails
-from powerlink.models.subject import Subject, undisturbed
+from powerlink.models.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ def predict(
     asked = named if head is not None else named + graph.num_relations
     device = subject.messages.device
     one, kind = torch.tensor([given], device=device), torch.tensor([asked], device=device)
-    with undisturbed(subject.model):
-        logits = score_tails(subject.model, subject.whole, one, kind).squeeze(0)
+    with plain_torch(device):
+        logits = score_tails(subject.settled, subject.whole, one, kind).squeeze(0)
     known = set(subject.known.lookup(one, kind)[1].tolist())
     calibration = subject.calibration
     best = logits.topk(min(top, logits.numel()))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.kernels.fused import on_device
+from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.calibration import Calibration, calibrate
 from powerlink.models.protocol import Doubling, Embeddings, LinkModel
@@ -21,10 +22,14 @@ from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A model and its graph, with the whole graph's encoding and the known tails that ranks leave out."""
+    """A model and its graph, settled once and then asked from any number of threads.
+
+    `model` stays its owner's, whatever becomes of its flags; `settled` is the one that is asked.
+    """
 
     graph: KnowledgeGraph
     model: LinkModel
+    settled: LinkModel
     messages: MessageGraph
     whole: Embeddings
     known: KnownTails
@@ -44,24 +49,24 @@ class Subject:
         calibration: Calibration | None = None,
     ) -> Subject:
         """Encode the whole graph once. The model must already be on the device."""
-        messages = MessageGraph.of(graph, device)
-        with undisturbed(model), torch.no_grad(), on_device(messages.device):
-            whole = model.encode(messages).detach()
-        known = KnownTails.of(graph.all_facts, graph.num_relations, device)
-        return cls(graph, model, messages, whole, known, name or type(model).__name__, hash, calibration)
+        with plain_torch(device), torch.no_grad():
+            messages, asked = MessageGraph.of(graph, device), settled(model)
+            whole = asked.encode(messages).detach()
+            known = KnownTails.of(graph.all_facts, graph.num_relations, device)
+        return cls(graph, model, asked, messages, whole, known, name or type(model).__name__, hash, calibration)
 
     @cached_property
     def calibration(self) -> Calibration | None:
         """What its scores are worth: as saved, or found now on the validation facts; None where they cannot tell."""
         if self.saved_calibration is not None:
             return self.saved_calibration
-        with undisturbed(self.model), on_device(self.messages.device):
-            return calibrate(self.model, self.graph, self.whole, self.known)
+        with plain_torch(self.messages.device):
+            return calibrate(self.settled, self.graph, self.whole, self.known)
 
     @cached_property
     def precise(self) -> LinkModel:
         """The model in float64 where it can compute so, else itself: for differences of differences of logits."""
-        return self.model.in_double() if isinstance(self.model, Doubling) else self.model
+        return self.settled.in_double() if isinstance(self.settled, Doubling) else self.settled
 
 
 def rank(subject: Subject, split: Split = "test", *, told: Callable[[int], None] | None = None) -> Accuracy:
@@ -70,8 +75,30 @@ def rank(subject: Subject, split: Split = "test", *, told: Callable[[int], None]
     `told` hears how many queries, two a fact, were ranked, batch by batch.
     """
     known = subject.known
-    with undisturbed(subject.model), on_device(subject.messages.device):
-        return Accuracy.of(rank_facts(subject.model, subject.graph, subject.messages, split, known=known, told=told))
+    with plain_torch(subject.messages.device):
+        return Accuracy.of(rank_facts(subject.settled, subject.graph, subject.messages, split, known=known, told=told))
+
+
+def settled(model: LinkModel) -> LinkModel:
+    """Return a torch model ready to be asked: without dropout, batch statistics and slopes, and with the same numbers.
+
+    It shares every parameter and buffer with the model given, whose flags stay its owner's to change at any time.
+    """
+    if not isinstance(model, nn.Module):
+        return model
+
+    def shared(numbers: Tensor) -> Tensor:
+        return numbers.clone() if numbers.is_inference() else numbers.detach()
+
+    numbers: dict[int, Tensor] = {id(p): nn.Parameter(shared(p), False) for p in model.parameters()}
+    numbers |= {id(buffer): shared(buffer) for buffer in model.buffers()}
+    try:
+        twin = deepcopy(model, numbers)
+    except Exception:  # a model that holds what cannot be copied (a file, a lock) is settled itself, for good
+        twin = model.requires_grad_(False)
+    for module in twin.modules():
+        module.training = False
+    return twin
 
 
 @contextmanager

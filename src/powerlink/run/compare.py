@@ -96,7 +96,7 @@ def compare_model(
         run = comparison.of(subject, explainer, selections)
         told(name, len(run.done(chosen.queries)))
         try:
-            with put_back_on_error(subject.model):  # one that is refused may have changed what the others will ask
+            with put_back_on_error(subject.settled):  # one that is refused may have changed what the others will ask
                 for more in run.run(chosen.queries):
                     told(name, more)
         except ExplainerError as error:

@@ -11,6 +11,7 @@ from torch import Tensor
 from powerlink.errors import DeviceError
 from powerlink.explainers.protocol import Explainer, described
 from powerlink.explanation import Explanation, MadeBy, Query
+from powerlink.kernels.plain_torch import plain_torch
 from powerlink.models.checkpoint import versions
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
@@ -98,7 +99,7 @@ def explain_in_batches(
 
     already = frozenset(done)
     budget, room = Budget.of(subject.messages.device, memory), Room.of(subject.messages.device, memory and memory // 2)
-    runs = batches(subject.messages, queries, settings.hops or subject.model.num_layers, budget)
+    runs = batches(subject.messages, queries, settings.hops or subject.settled.num_layers, budget)
     for explained in (executor or Serial()).map(job, [batch for batch in runs if is_open(batch)]):
         yield [explanation for explanation in explained if explanation.query not in already]
 
@@ -122,9 +123,10 @@ def explain_many(
     rank_heads: bool = False,
 ) -> list[Explanation]:
     """Explain named triples, or facts (Q, 3) by index, in memory."""
-    queries = as_queries(subject, triples, rank_heads=rank_heads)
-    parts = explain_in_batches(subject, queries, explainer=explainer, settings=settings, seed=seed)
-    return [explanation for part in parts for explanation in part]
+    with plain_torch(subject.messages.device):
+        queries = as_queries(subject, triples, rank_heads=rank_heads)
+        parts = explain_in_batches(subject, queries, explainer=explainer, settings=settings, seed=seed)
+        return [explanation for part in parts for explanation in part]
 
 
 def explain(

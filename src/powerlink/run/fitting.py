@@ -15,7 +15,8 @@ from powerlink.explainers.learned.pg_explainer import PGExplainer
 from powerlink.explainers.protocol import Explainer, Fitting
 from powerlink.explainers.weights import save_weights
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.models.subject import Subject, undisturbed
+from powerlink.kernels.plain_torch import plain_torch
+from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings, computation_graph
 from powerlink.run.batching import MOST_QUERIES, Budget, batches
 
@@ -31,7 +32,7 @@ class GraphBatches:
     ) -> None:
         self._subject, self._settings = subject, settings
         queries = queries[queries[:, 0] != queries[:, 2]]
-        hops = settings.hops or subject.model.num_layers
+        hops = settings.hops or subject.settled.num_layers
         self._runs = batches(subject.messages, queries, hops, Budget(queries=at_once))
         self.together = len(batches(subject.messages, queries, hops, Budget(queries=len(queries)))) <= 1
 
@@ -56,9 +57,9 @@ def fit_explainer(
     """
     settings = settings or ExplainSettings()
     fitting = fitting or kind.fitting()
-    with undisturbed(subject.model):
+    with plain_torch(subject.messages.device):
         graphs = GraphBatches(subject, queries, settings, fitting.batch)
-        tensors = fitting.fit(subject.model, list(graphs) if graphs.together else graphs, seed, told)
+        tensors = fitting.fit(subject.settled, list(graphs) if graphs.together else graphs, seed, told)
     origin = {"seed": seed, "queries": len(queries), **asdict(settings), **asdict(fitting)}  # type: ignore[arg-type]
     save_weights(Path(out), kind.name, origin, tensors, subject)
     fitted: Explainer = kind(weights=str(out))

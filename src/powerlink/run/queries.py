@@ -12,10 +12,11 @@ from torch import Tensor
 
 from powerlink.errors import DataError, UnknownNameError
 from powerlink.graphs.computation_graph import node_counts
+from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.layout import FACTS
 from powerlink.kg.tables import read_columns
-from powerlink.models.subject import Subject, undisturbed
+from powerlink.models.subject import Subject
 from powerlink.verify.verdict import standing_of
 
 Which = Literal["believed", "first", "all"]
@@ -49,7 +50,7 @@ def predicted_only(
     """
     believed: list[Tensor] = []
     count = 0
-    with undisturbed(subject.model):
+    with plain_torch(subject.messages.device):
         for part in queries.to(subject.messages.device).split(chunk):
             standing = standing_of(subject, part)
             believed.append(part[(standing.score > 0) | (standing.rank == 1)])
@@ -89,8 +90,8 @@ def choose_queries(
     """
     taken: list[Tensor] = [facts[:0]]
     count = looked_at = doubted = large = 0
-    reach = hops or subject.model.num_layers
-    with undisturbed(subject.model):
+    reach = hops or subject.settled.num_layers
+    with plain_torch(subject.messages.device):
         for part in facts.split(chunk):
             wanted = _is_wanted(subject, part, which)
             fits = torch.ones_like(wanted)

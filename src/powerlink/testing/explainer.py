@@ -70,11 +70,11 @@ def _behaviour(explainer: Explainer, subject: Subject) -> Iterator[str]:
     yield from faults
     if first is None or faults:
         return
-    again = explainer.score_edges(subject.model, graph, SEED).values
+    again = explainer.score_edges(subject.settled, graph, SEED).values
     if not torch.equal(first.values, again):
         yield "gave other scores when asked again with the same seed"
     with torch.no_grad():
-        if not torch.equal(explainer.score_edges(subject.model, graph, SEED).values, first.values):
+        if not torch.equal(explainer.score_edges(subject.settled, graph, SEED).values, first.values):
             yield "gave other scores where gradients are switched off"
     yield from _by_itself(explainer, subject, graph, first)
     for what, hard in _hard_graphs(graph):
@@ -84,7 +84,7 @@ def _behaviour(explainer: Explainer, subject: Subject) -> Iterator[str]:
 
 def _asked(explainer: Explainer, subject: Subject, graph: ComputationGraph) -> tuple[EdgeScores | None, list[str]]:
     """Ask once, and tell what is wrong with the scores or with what was left behind."""
-    model = subject.model
+    model = subject.settled
     before, generator = fingerprint(model), torch.get_rng_state()
     numbers = _numbers(model)
     scores = explainer.score_edges(model, graph, SEED)
@@ -104,11 +104,11 @@ def _by_itself(explainer: Explainer, subject: Subject, graph: ComputationGraph, 
     """Compare each query's scores in the batch with those alone and in the batch turned around."""
     count = graph.num_queries
     backwards = graph_of(subject, graph.queries.flip(0))
-    turned = explainer.score_edges(subject.model, backwards, SEED)
+    turned = explainer.score_edges(subject.settled, backwards, SEED)
     for q in range(count):
         own = _of_query(together.values, graph, q)
         lone = graph_of(subject, graph.queries[q : q + 1])
-        alone = explainer.score_edges(subject.model, lone, SEED)
+        alone = explainer.score_edges(subject.settled, lone, SEED)
         if not torch.allclose(own, alone.values, rtol=0, atol=TOLERANCE):
             yield "scores a query differently alone than in a batch"
             return

@@ -138,7 +138,7 @@ def standings_without(
     own_scenario, own_edge = target_edges(messages, triples)
     removals = Removals.of(messages, triples.size(0), torch.cat([scenario, own_scenario]), torch.cat([edge, own_edge]))
     scores, ranks = [], []
-    for run in answers(subject.model, messages, removals, room, logits_each=messages.num_nodes):
+    for run in answers(subject.settled, messages, removals, room, logits_each=messages.num_nodes):
         asked = triples[run.first : run.last]
         logits = _logits_of_all(subject, run, asked)
         scores.append(logits.gather(1, asked[:, 2:]).squeeze(1))
@@ -150,7 +150,7 @@ def standings_without(
 
 def _logits_of_all(subject: Subject, run: Answers, triples: Tensor) -> Tensor:
     """Score every entity as the tail in each scenario: (S, N)."""
-    model, whole, size = subject.model, subject.whole, subject.messages.num_nodes
+    model, whole, size = subject.settled, subject.whole, subject.messages.num_nodes
     scenarios, relation = torch.arange(triples.size(0), device=triples.device), triples[:, 1]
     heads = whole.rows(triples[:, 0])
     if run.copies is None:
@@ -186,7 +186,7 @@ def standings_with_only(
 
     (owner, edge) lists the edges kept per query, both directions. Other candidates keep their whole-graph encoding.
     """
-    model = subject.model
+    model = subject.settled
     everyone = torch.arange(graph.num_queries, device=graph.device)
     embeddings, triples = encode_only(model, graph, everyone, owner, edge)
     score = model.score(embeddings, triples)

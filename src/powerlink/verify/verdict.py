@@ -83,11 +83,11 @@ def judge(
         {m: joint[m] for m in tops},
         joint[count],
         standings_with_only(subject, graph, *edges_of_facts(graph, ids, paths.flatten(1)), room=room),
-        graph.visible(paths, subject.model.num_layers),
+        graph.visible(paths, subject.settled.num_layers),
         alone,
         carried.together.view(queries, count),
-        deletion_curve(subject.model, graph, paths, alone, room),
-        measure_paper(subject.model, graph, mask, paths, tops, room),
+        deletion_curve(subject.settled, graph, paths, alone, room),
+        measure_paper(subject.settled, graph, mask, paths, tops, room),
     )
 
 
