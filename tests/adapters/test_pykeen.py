@@ -197,7 +197,7 @@ class Blocks(torch.nn.Module):
 def test_the_path_a_model_reasons_by_is_found(kind):
     model, data = hand_made(kind)
     subject = from_pykeen(model, data)
-    subject.model.interaction = Blocks()
+    subject.settled.interaction = Blocks()
     told = explain(subject, "e0", "r2", "e2", explainer=Gradient(), settings=ExplainSettings(core=0, paths=1))
     assert told.score is not None
     assert told.score > 0
