@@ -38,7 +38,7 @@ from powerlink.paths.search import PathBatch
 from powerlink.pipeline import computation_graph
 from powerlink.verify.carried import Carried, measure_carried
 from powerlink.verify.counterfactual import Room
-from powerlink.verify.selection import SLIGHT, core_of, resolution, route_of
+from powerlink.verify.choice import SLIGHT, core_of, resolution, route_of
 from powerlink.verify.verdict import standing_of
 
 RESULTS = Path(__file__).parent / "results" / "choice_rules.json"

@@ -44,7 +44,7 @@ from powerlink.models.subject import undisturbed
 from powerlink.paths.propose import propose
 from powerlink.paths.search import PathBatch
 from powerlink.run.explain_many import explain_many
-from powerlink.verify.selection import choose_by_largest_drop
+from powerlink.verify.choice import choose_by_largest_drop
 from powerlink.verify.verdict import standing_of
 
 RESULTS = Path(__file__).parent / "results" / "faithfulness.json"

@@ -10,12 +10,16 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from powerlink.evidence import EvidenceBatch
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
 from powerlink.models.link_model import EncoderDecoder, ModelSettings, build_model
-from powerlink.models.protocol import Embeddings
+from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.paths.search import PathBatch
+from powerlink.verify.counterfactual import Room
+from powerlink.verify.oracle import Removal
 
 Rows = Sequence[tuple[int, int, int]]
 
@@ -59,6 +63,16 @@ def knowledge_graph(rows: Rows, entities: int, relations: int, valid: Rows = (),
         Names("relation", tuple(f"r{i}" for i in range(relations))),
         *splits,
     )
+
+
+def removal(model: LinkModel, graph: ComputationGraph, room: Room | None = None) -> Removal:
+    """Facts removed, and a model asked for scores."""
+    return Removal(model, graph, room or Room())
+
+
+def evidence_of(query: Tensor, edges: Tensor) -> EvidenceBatch:
+    """Paths without a cost."""
+    return EvidenceBatch.of_paths(PathBatch(query, edges, (edges >= 0).sum(1), torch.zeros_like(query).double()))
 
 
 def settings_of(encoder: str, decoder: str, layers: int, **others: object) -> ModelSettings:

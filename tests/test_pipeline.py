@@ -12,7 +12,7 @@ from powerlink.errors import SettingsError
 from powerlink.explainers.floor import Gradient, Random
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.protocol import EdgeScores
-from powerlink.explainers.remarks import HOLLOW, SATURATED, SATURATED_EVERYWHERE
+from powerlink.explainers.remarks import HOLLOW, NO_WALK, SATURATED, SATURATED_EVERYWHERE
 from powerlink.explanation import MadeBy, Query, Status
 from powerlink.models.link_model import build_model
 from powerlink.models.subject import Subject
@@ -35,7 +35,7 @@ QUERIES = [
     (0, 0, 1),  # the first one again
     (10, 5, 11),
 ]
-EXPLAINED = {Status.EXPLAINED, Status.EXPLAINED_WITHOUT_PATH_TERM}
+EXPLAINED = {Status.EXPLAINED}
 
 
 @pytest.fixture(scope="module")
@@ -253,17 +253,18 @@ def test_a_model_that_ignores_its_edges_is_told_to_have_no_effect():
         assert told.status == Status.NO_EFFECT
 
 
-def test_when_no_walk_is_short_enough_the_status_says_the_path_term_was_off():
+def test_when_no_walk_is_short_enough_a_remark_says_the_path_term_was_off():
     chain = knowledge_graph([(0, 0, 1), (1, 0, 2), (2, 0, 3)], 4, 1)
     subject = Subject.of(chain, MessageSum([1.0] * 4))
     ask = triple_tensor([(0, 0, 3)])
     (short,) = explain(subject, ask, explainer=PowerLink(steps=3, order=2))
-    assert short.status == Status.EXPLAINED_WITHOUT_PATH_TERM
+    assert short.status == Status.EXPLAINED
+    assert NO_WALK in short.remarks
     assert len(short.paths[0].facts) == 3
     (enough,) = explain(subject, ask, explainer=PowerLink(steps=3, order=3))
-    assert enough.status == Status.EXPLAINED
+    assert NO_WALK not in enough.remarks
     (no_such_term,) = explain(subject, ask, explainer=Random())
-    assert no_such_term.status == Status.EXPLAINED
+    assert not no_such_term.remarks
 
 
 def test_a_fact_through_its_inverse_tells_the_same_fact_with_heads_ranked(subject):
@@ -360,7 +361,7 @@ def test_pruning_does_not_hide_the_only_paths_of_the_allowed_lengths(hub_limit):
 
 
 def test_who_made_it_is_noted_on_every_explanation(subject):
-    made_by = MadeBy("power-link", {}, 0, GRAPH.fingerprint, "compgcn-distmult", "", {})
+    made_by = MadeBy("power-link", {}, {}, 0, GRAPH.fingerprint, "compgcn-distmult", "", {})
     told = explain(subject, triple_tensor(QUERIES), explainer=QUICK, made_by=made_by)
     assert {explanation.status for explanation in told if explanation.made_by is not made_by} == set()
 

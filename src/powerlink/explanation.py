@@ -1,4 +1,4 @@
-"""What an explanation says: the query, what became of it, the paths, and the proof on the model.
+"""What an explanation says: the query, what became of it, the evidence, and the proof on the model.
 
 Everything here is named, plain and immutable, so that reports need neither the graph nor the model.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import networkx
@@ -20,7 +20,6 @@ class Status(StrEnum):
     """What became of a query. Every query gets exactly one."""
 
     EXPLAINED = "explained"
-    EXPLAINED_WITHOUT_PATH_TERM = "explained_without_path_term"
     FAINT = "faint"
     NO_EFFECT = "no_effect"
     NO_PATH = "no_path"
@@ -34,13 +33,10 @@ class Status(StrEnum):
 
 
 _MEANINGS = {
-    Status.EXPLAINED: "paths were found and proven on the model",
-    Status.EXPLAINED_WITHOUT_PATH_TERM: (
-        "paths were found and proven, but no walk was short enough for the path term: the mask was learned without it"
-    ),
+    Status.EXPLAINED: "evidence was found and proven on the model",
     Status.FAINT: (
-        "paths were found, but without all of them the score hardly falls, or rises: "
-        "the prediction does not stand on them"
+        "evidence was found, but without all of it the score hardly falls, or rises: "
+        "the prediction does not stand on it"
     ),
     Status.NO_EFFECT: "paths connect head and tail, but removing any of them does not lower the model's score",
     Status.NO_PATH: "no path of the allowed lengths connects head and tail",
@@ -58,11 +54,12 @@ class Query:
     relation: str
     tail: str
     inverse: bool = False
+    foil: str | None = None  # what the answer is held against: why this one and not that one
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One hop of a path: a fact of the graph, as it is stored there."""
+    """One hop of a path, or a member of a set: a fact of the graph, as it is stored there."""
 
     head: str
     relation: str
@@ -91,17 +88,18 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class ExplainedPath:
-    """A path from head to tail, and what removing its facts does to the model."""
+class Evidence:
+    """A few facts, and what removing them does to the model: a path from head to tail, or a set without an order."""
 
     facts: tuple[Fact, ...]
-    score: float  # the explainer's: product of its edge scores along the path; 0 where it had pruned an edge away
-    cost: float  # what the path search minimised
-    score_without: float  # the model's logit when only this path's facts are removed
+    score: float  # the explainer's: product of its edge scores over the facts; 0 where it had pruned an edge away
+    cost: float  # what the proposer minimised
+    score_without: float  # the model's logit when only these facts are removed
     rank_without: float | None
-    proposed_by: str = ""  # the explainer whose search brought it in
+    proposed_by: str = ""  # the explainer that brought it in
     together: float | None = None  # what its facts carry together, in logits: see docs/method.md
-    witnesses: int = 1  # candidates that differ from it in decorative hops alone, itself included
+    witnesses: int = 1  # candidates that differ from it in decorative facts alone, itself included
+    kind: Literal["path", "set"] = "path"
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,8 @@ class MadeBy:
     """What is needed to make the same explanation again."""
 
     explainer: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # of the explanation
+    explainer_settings: Mapping[str, Any]
     seed: int
     graph: str  # KnowledgeGraph.fingerprint
     model: str  # e.g. "compgcn-distmult"
@@ -146,17 +145,22 @@ class Explanation:
     status: Status
     score: float | None  # the model's logit on the graph without the target fact; None if it is not finite
     rank: float | None
-    paths: tuple[ExplainedPath, ...] = ()
-    without_all: Outcome | None = None  # all shown paths' facts removed together
-    only_these: Outcome | None = None  # head and tail encoded from these paths' facts alone
-    without_top: Mapping[int, Outcome] = field(default_factory=dict)  # m → first m paths removed together
-    deletion: tuple[float, ...] = ()  # the logit after removing the first 1, 2, … facts of the shown paths
-    considered: int = 0  # candidate paths that were judged on the model
+    evidence: tuple[Evidence, ...] = ()
+    without_all: Outcome | None = None  # all shown evidence's facts removed together
+    only_these: Outcome | None = None  # head and tail encoded from these facts alone
+    without_top: Mapping[int, Outcome] = field(default_factory=dict)  # m → the first m pieces removed together
+    deletion: tuple[float, ...] = ()  # the logit after removing the first 1, 2, … facts that are shown
+    considered: int = 0  # candidates that were judged on the model
     remarks: tuple[str, ...] = ()  # doubts a reader must know of, a sentence each
     paper: PaperMetrics | None = None
     size: GraphSize | None = None
     made_by: MadeBy | None = None
     probability: float | None = None  # calibrated, see Calibration; None: it could not be, and is not shown
+
+    @property
+    def paths(self) -> tuple[Evidence, ...]:
+        """The evidence that leads from head to tail."""
+        return tuple(piece for piece in self.evidence if piece.kind == "path")
 
     @property
     def deletion_area(self) -> float | None:

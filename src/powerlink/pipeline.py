@@ -1,46 +1,39 @@
-"""The flow as one function: extract, prune, score edges, search paths, judge them on the model, tell what was found."""
+"""The flow as one function: extract, prune, propose, choose, judge, tell."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
 from powerlink.errors import SettingsError
-from powerlink.explainers.contract import score_faithfully
-from powerlink.explainers.floor import LowDegree
-from powerlink.explainers.protocol import EdgeScores, Explainer, Fitted, LooksEverywhere
-from powerlink.explainers.remarks import remarks_on_mask
+from powerlink.evidence import MOST_FACTS
+from powerlink.explainers.proposals import AlsoConsider, Proposals, Proposing
+from powerlink.explainers.protocol import Explainer, Fitted, Proposer, Wish
 from powerlink.explainers.slopes import Slopes
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.models.calibration import Calibration
-from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject
-from powerlink.narrate import Findings, narrate, unexplained
-from powerlink.paths.propose import Candidates, Cost, has_path, pool, propose
-from powerlink.paths.search import PathBatch
-from powerlink.settings import setting
-from powerlink.stage_clock import StageClock
-from powerlink.verify.carried import MOST_FACTS, Carried, measure_carried
+from powerlink.narrate import Findings, name_query, narrate, unexplained
+from powerlink.paths.propose import Cost, has_path
+from powerlink.questions import Questions
+from powerlink.settings import check_settings, setting
+from powerlink.stage_clock import Seconds, stage, timed
+from powerlink.verify.choice import Choice, Select, choose
 from powerlink.verify.counterfactual import Room, Standing
-from powerlink.verify.selection import choose_by_carried, choose_by_largest_drop, choose_in_order
-from powerlink.verify.verdict import judge, standing_of
+from powerlink.verify.oracle import Removal
+from powerlink.verify.verdict import Verdict, judge, standing_of
 
-Select = Literal["carried", "largest-drop", "mask"]
-AlsoConsider = Literal["cheap", "slopes", "none"]
-SECOND_PROPOSERS: dict[AlsoConsider, tuple[Explainer, ...]] = {
-    "cheap": (Slopes(), LowDegree()),
-    "slopes": (Slopes(),),
-    "none": (),
-}
+Metrics = Literal["removal", "paper"]
+Way = TypeVar("Way", bound=str)
 DEFAULT_EXPLAINER: Explainer = Slopes()
-TOPS = (1, 3, 5)  # the m of HΔR:m
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,21 +43,32 @@ class ExplainSettings:
     paths: int = setting(5, "how many paths to show at most")
     min_length: int = setting(1, "fewest hops of a path")
     max_length: int = setting(3, "most hops of a path")
-    hops: int | None = setting(None, "how far around head and tail to look; by default as far as the model sees")
-    hub_limit: int = setting(200, "leave out nodes with more incoming edges than this; 0: no limit")
-    core: int = setting(2, "leave out nodes with fewer distinct neighbours than this")
+    hops: int | None = setting(
+        None, "how far around head and tail to look; by default as far as the model sees", least=1
+    )
+    hub_limit: int = setting(200, "leave out nodes with more incoming edges than this; 0: no limit", least=0)
+    core: int = setting(2, "leave out nodes with fewer distinct neighbours than this", least=0)
     candidates: int = setting(40, "how many paths each explainer proposes")
     select: Select = setting(
         "carried",
         "choose paths by what their facts carry together, by the largest fall of the score when they are removed, or "
         "in the mask's own order (the paper)",
+        among=get_args(Select),
     )
     also_consider: AlsoConsider = setting(
-        "cheap", "who else proposes candidates, unless mask selects; cheap: slopes and low-degree, which learn nothing"
+        "cheap",
+        "who else proposes candidates, unless mask selects; cheap: slopes and low-degree, which learn nothing",
+        among=get_args(AlsoConsider),
     )
-    cost: Cost | None = setting(None, "a path search minimises the sum of 1/score, −log score, or that + log in-degree")
+    cost: Cost | None = setting(
+        None, "a path search minimises the sum of 1/score, −log score, or that + log in-degree", among=get_args(Cost)
+    )
+    metrics: Metrics = setting(
+        "removal", "paper: measure the paper's own figures as well, F+, F−, Sparsity and HΔR", among=get_args(Metrics)
+    )
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if not 1 <= self.min_length <= self.max_length:
             raise SettingsError(
                 f"path lengths must satisfy 1 ≤ min_length ≤ max_length, not {self.min_length} and {self.max_length}"
@@ -78,159 +82,113 @@ class ExplainSettings:
             raise SettingsError(
                 f"paths must be at least 1, and candidates at least as many, not {self.paths} and {self.candidates}"
             )
-        for name, kind in (("select", Select), ("also_consider", AlsoConsider)):
-            if getattr(self, name) not in get_args(kind):
-                raise SettingsError(f"{name} must be {' or '.join(get_args(kind))}, not {getattr(self, name)!r}")
-        if self.cost is not None and self.cost not in get_args(Cost):
-            raise SettingsError(f"cost must be {' or '.join(get_args(Cost))}, not {self.cost!r}")
-        for name, value, least in (("hops", self.hops, 1), ("hub_limit", self.hub_limit, 0), ("core", self.core, 0)):
-            if value is not None and value < least:
-                raise SettingsError(f"{name} must be at least {least}, not {value}")
+
+    @property
+    def wish(self) -> Wish:
+        """What is wanted of a proposer, but for the memory it may take."""
+        lengths = {"min_length": self.min_length, "max_length": self.max_length}
+        return Wish(count=self.candidates, cost=self.cost, **lengths)
 
 
 def explain_batch(
     subject: Subject,
-    queries: Tensor,
+    questions: Questions | Tensor,
     *,
-    explainer: Explainer | None = None,
+    explainer: Explainer | Proposer | None = None,
     settings: ExplainSettings | None = None,
     seed: int = 0,
     made_by: MadeBy | None = None,
-    clock: StageClock | None = None,
     room: Room | None = None,
 ) -> list[Explanation]:
-    """Explain a batch of queries (Q, 3) of head, relation, tail; a relation ≥ R asks through the inverse.
+    """Explain a batch of questions, or queries (Q, 3) of head, relation, tail; a relation ≥ R asks through the inverse.
 
     `room` is how much of the proof is computed at a time; by default, what suits the device.
     """
-    clock = clock or StageClock()
-    explainer, settings = explainer or DEFAULT_EXPLAINER, settings or ExplainSettings()
+    way = {"": settings or ExplainSettings()}
+    origin = {} if made_by is None else {"": made_by}
+    return explain_in_ways(subject, questions, way, explainer=explainer, seed=seed, made_by=origin, room=room)[""].told
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said of a batch in one way, and the seconds that this way alone would have taken."""
+
+    told: list[Explanation]
+    seconds: Seconds
+
+
+def explain_in_ways(
+    subject: Subject,
+    questions: Questions | Tensor,
+    ways: Mapping[Way, ExplainSettings],
+    *,
+    explainer: Explainer | Proposer | None = None,
+    seed: int = 0,
+    made_by: Mapping[Way, MadeBy] | None = None,
+    room: Room | None = None,
+) -> dict[Way, Told]:
+    """Explain a batch in several ways that look at the same graphs and differ in how they choose among its evidence."""
+    explainer, made_by, first = explainer or DEFAULT_EXPLAINER, made_by or {}, next(iter(ways.values()))
     if isinstance(explainer, Fitted):
         explainer.check_fit(subject)
-    queries = queries.to(subject.messages.device)
-    with plain_torch(queries.device):
-        with clock("rank the prediction"):
-            standing = standing_of(subject, queries, room)
-        with clock("calibrate"):
+    device = subject.messages.device
+    questions, room = Questions.of(questions).to(device), room or Room.of(device)
+    with plain_torch(device), timed(if_heard=True) as shared:
+        with stage("rank the prediction"):
+            standing = standing_of(subject, questions, room)
+        with stage("calibrate"):
             calibration = subject.calibration
-        told = _told_at_once(subject, queries, standing, made_by)
-        open_queries = torch.tensor([i for i in range(len(queries)) if i not in told], device=queries.device)
-        if open_queries.numel():
-            findings = _investigate(subject, queries[open_queries], explainer, settings, seed, clock, room)
-            here = Standing(standing.score[open_queries], standing.rank[open_queries])
-            with clock("tell"):
-                stories = narrate(subject.graph, findings, here, made_by)
-            told |= dict(zip(open_queries.tolist(), stories, strict=True))
-    return [_with_probability(told[i], calibration) for i in range(len(queries))]
+        closed = _told_at_once(subject, questions, standing)
+        left = torch.tensor([i for i in range(len(questions)) if i not in closed], device=device)
+        if left.numel():
+            with stage("extract and prune"):
+                graph = computation_graph(subject, questions[left], first)
+            oracle = Removal.of(subject, graph, room)
+            asking = replace(first.wish, at_once=room.edges)
+            proposing = Proposing(oracle, graph, asking, seed, questions.allowed(graph))
+    found: dict[Way, Told] = {}
+    for way, settings in ways.items():
+        origin = made_by.get(way)
+        stories = {i: replace(explanation, made_by=origin) for i, explanation in closed.items()}
+        with plain_torch(device), timed(if_heard=True) as own:
+            proposals: Proposals | None = None
+            if left.numel():
+                here = Standing(standing.score[left], standing.rank[left])
+                proposals, choice = find_evidence(proposing, oracle, explainer, settings)
+                with stage("judge"):
+                    findings = Findings(graph, proposals, choice, _judge(oracle, proposals, choice, settings))
+                with stage("tell"):
+                    told = narrate(subject.graph, findings, here, origin)
+                stories |= dict(zip(left.tolist(), told, strict=True))
+        found[way] = Told(
+            [_with_probability(stories[i], calibration) for i in range(len(questions))],
+            {**own, **(proposals.seconds if proposals else {}), **shared},
+        )
+    return found
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What stages 4 and 5 find, and which of it is shown."""
-
-    scores: EdgeScores
-    candidates: Candidates
-    chosen: Tensor  # (Q, count) position among the candidates, −1 where there are fewer
-    witnesses: Tensor  # (Q, count) for how many candidates each stands
-    carried: Carried | None  # by the candidates, where that chose
-    proposers: list[str]
-    remarks: list[tuple[str, ...]]  # (Q,) doubts about the mask
-
-    @property
-    def shown(self) -> Tensor:
-        """The edges of the chosen paths, padded with −1: (Q, count, max_length)."""
-        edges, place = self.candidates.paths.edges, self.chosen.clamp(min=0)
-        if not edges.size(0):
-            return self.chosen.new_full((*self.chosen.shape, edges.size(1)), -1)
-        return torch.where((self.chosen >= 0).unsqueeze(2), edges[place], -1)
+def find_evidence(
+    proposing: Proposing, oracle: Removal, explainer: Explainer | Proposer, settings: ExplainSettings
+) -> tuple[Proposals, Choice]:
+    """Let evidence be proposed, and choose among it."""
+    by_mask = settings.select == "mask"  # then nobody but the explainer is heard, and on the graph it learned on
+    proposals = proposing(explainer, "none" if by_mask else settings.also_consider, everywhere=not by_mask)
+    with stage("choose paths"):
+        evidence, select = proposals.candidates.evidence, settings.select
+        return proposals, choose(oracle, oracle.precisely(), oracle.graph, evidence, select, settings.paths)
 
 
-def find_paths(
-    model: LinkModel,
-    graph: ComputationGraph,
-    explainer: Explainer,
-    settings: ExplainSettings,
-    seed: int,
-    clock: StageClock | None = None,
-    room: Room | None = None,
-    precise: LinkModel | None = None,
-) -> Found:
-    """Score edges, search paths and choose among them; graph must be pruned and hold features.
-
-    `precise` is the model in float64, where it has such a form: it tells what facts carry together.
-    """
-    clock, room = clock or StageClock(), room or Room.of(graph.device)
-    lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
-    wish = {"count": settings.candidates, **lengths, "at_once": room.edges}
-    # The model will judge what they propose, so they may look everywhere: pruning is for those who must learn a mask.
-    everything = graph.pruned_to(torch.ones_like(graph.kept)) if settings.select != "mask" else graph
-    proposals = {}
-
-    def search(by: Explainer, within: ComputationGraph, scores: EdgeScores) -> None:
-        with clock("search paths"):
-            proposals[by.name] = propose(within, scores.for_search, cost=settings.cost or by.cost, **wish)
-
-    within = everything if isinstance(explainer, LooksEverywhere) else graph
-    with clock("score edges"):
-        scores = score_faithfully(explainer, model, within, seed)
-    search(explainer, within, scores)
-    for second in SECOND_PROPOSERS[settings.also_consider] if settings.select != "mask" else ():
-        if second.name not in proposals:
-            with clock("second proposers"):
-                theirs = second.score_edges(model, everything, seed)
-            search(second, everything, theirs)
-    candidates = pool(list(proposals.values()))
-    remarks: list[tuple[str, ...]] = [()] * graph.num_queries
-    if not isinstance(explainer, LooksEverywhere):  # what is not learned is no mask, and has no emptiness to confess
-        remarks = remarks_on_mask(within, scores, proposals[explainer.name])
-    with clock("choose paths"):
-        chosen, witnesses, carried = _choose(model, graph, candidates.paths, settings, room, precise or model)
-    return Found(scores, candidates, chosen, witnesses, carried, list(proposals), remarks)
+def _judge(oracle: Removal, proposals: Proposals, choice: Choice, settings: ExplainSettings) -> Verdict:
+    carried = choice.carried.at(choice.index) if choice.carried else None
+    mask = proposals.mask if settings.metrics == "paper" else None
+    return judge(oracle, choice.edges_of(proposals.candidates.evidence), carried=carried, paper_mask=mask)
 
 
-def _choose(
-    model: LinkModel,
-    graph: ComputationGraph,
-    paths: PathBatch,
-    settings: ExplainSettings,
-    room: Room,
-    precise: LinkModel,
-) -> tuple[Tensor, Tensor, Carried | None]:
-    """Choose the paths to show, (Q, count); tell for how many candidates each stands, and what they carry."""
-    if settings.select == "carried":
-        carried = measure_carried(precise, graph, paths, room)
-        return *choose_by_carried(graph, paths, carried, settings.paths), carried
-    if settings.select == "largest-drop":
-        chosen = choose_by_largest_drop(model, graph, paths, settings.paths, room).index
-    else:
-        chosen = choose_in_order(graph, paths, settings.paths)
-    return chosen, (chosen >= 0).long(), None
-
-
-def _investigate(
-    subject: Subject,
-    queries: Tensor,
-    explainer: Explainer,
-    settings: ExplainSettings,
-    seed: int,
-    clock: StageClock,
-    room: Room | None,
-) -> Findings:
-    """Run stages 3 to 6 on queries that can be searched."""
-    with clock("extract and prune"):
-        graph = computation_graph(subject, queries, settings)
-    found = find_paths(subject.settled, graph, explainer, settings, seed, clock, room, subject.precise)
-    with clock("judge"):
-        carried = found.carried.at(found.chosen) if found.carried else None
-        verdict = judge(subject, graph, found.scores.values, found.shown, TOPS, room, carried=carried)
-    return Findings(
-        graph, found.scores, found.candidates, found.chosen, found.witnesses, verdict, found.proposers, found.remarks
-    )
-
-
-def computation_graph(subject: Subject, queries: Tensor, settings: ExplainSettings) -> ComputationGraph:
+def computation_graph(subject: Subject, questions: Questions | Tensor, settings: ExplainSettings) -> ComputationGraph:
     """Extract and prune, with the whole graph's encoding as features."""
-    graph = prune_for(extract(subject.messages, queries, settings.hops or subject.settled.num_layers), settings)
+    questions = Questions.of(questions)
+    hops = settings.hops or subject.settled.num_layers
+    graph = prune_for(extract(subject.messages, questions.triples, hops, questions.foils), settings)
     return graph.with_features(subject.whole.entity, subject.whole.relation)
 
 
@@ -244,15 +202,16 @@ def prune_for(graph: ComputationGraph, settings: ExplainSettings) -> Computation
     return pruned
 
 
-def _told_at_once(
-    subject: Subject, queries: Tensor, standing: Standing, made_by: MadeBy | None
-) -> dict[int, Explanation]:
-    """Tell the queries for which no path can be looked for, by their place in the batch."""
-    row, ends = subject.messages.row, queries[:, [0, 2]]
+def _told_at_once(subject: Subject, questions: Questions, standing: Standing) -> dict[int, Explanation]:
+    """Tell the questions for which no evidence can be looked for, by their place in the batch."""
+    row, ends = subject.messages.row, questions.triples[:, [0, 2]]
     alone = (row[ends + 1] == row[ends]).any(1)
-    said = zip(queries.tolist(), alone.tolist(), standing.score.tolist(), standing.rank.tolist(), strict=True)
+    foils = [-1] * len(questions) if questions.foils is None else questions.foils.tolist()
+    said = zip(
+        questions.triples.tolist(), foils, alone.tolist(), standing.score.tolist(), standing.rank.tolist(), strict=True
+    )
     told = {}
-    for i, ((head, relation, tail), is_alone, score, rank) in enumerate(said):
+    for i, ((head, relation, tail), foil, is_alone, score, rank) in enumerate(said):
         outcome: Outcome | None = Outcome(score, rank)
         if not math.isfinite(score):
             status, outcome = Status.NOT_FINITE, None
@@ -262,11 +221,11 @@ def _told_at_once(
             status = Status.ENTITY_WITHOUT_FACTS
         else:
             continue
-        told[i] = unexplained(subject.graph, (head, relation, tail), status, outcome, made_by)
+        told[i] = unexplained(name_query(subject.graph, (head, relation, tail), foil), status, outcome, None)
     return told
 
 
 def _with_probability(explanation: Explanation, calibration: Calibration | None) -> Explanation:
-    if calibration is None or explanation.score is None:
+    if calibration is None or explanation.score is None or explanation.query.foil is not None:
         return explanation
     return replace(explanation, probability=calibration.probability(explanation.score))

@@ -568,7 +568,7 @@ def test_ctrl_c_is_answered_with_a_sentence(powerlink, model, monkeypatch, comma
         raise KeyboardInterrupt
 
     monkeypatch.setattr("powerlink.cli.rank.rank_split", interrupted)
-    monkeypatch.setattr("powerlink.cli.explain.explain_in_batches", interrupted)
+    monkeypatch.setattr("powerlink.cli.explain.explain_many", interrupted)
     outcome = powerlink(command[0], model, *command[1:])
     assert outcome.code == 128 + signal.SIGINT
     assert outcome.err.startswith("powerlink: stopped")

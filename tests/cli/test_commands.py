@@ -313,10 +313,10 @@ def test_a_limit_counts_what_is_left_after_only_predicted(powerlink, model, fami
 
 
 def test_nothing_believed_is_said(powerlink, model, monkeypatch):
-    monkeypatch.setattr("powerlink.cli.explain.predicted_only", lambda subject, queries, limit, told: queries[:0])
+    monkeypatch.setattr("powerlink.cli.explain.explain_many", lambda *_, **__: [])
     outcome = powerlink("explain", model, *ONE, "--only-predicted")
     assert outcome.code == 0
-    assert "believes none" in outcome.err
+    assert "predicts none" in outcome.err
 
 
 def test_evaluate_prints_both_protocols_or_json(powerlink, model, explanations):

@@ -127,7 +127,7 @@ def test_what_is_left_out_is_counted(powerlink, model, tmp_path, which):
         assert f"has no train fact of the kind --which {which}" in outcome.err
         return
     reason = {"believed": "not believed", "first": "not ranked first"}.get(which)
-    expected = ({reason: chosen.not_believed} if reason else {}) | {"more than 5 nodes": chosen.too_large}
+    expected = ({reason: chosen.not_wanted} if reason else {}) | {"more than 5 nodes": chosen.too_large}
     (entry,) = json.loads((tmp_path / "c" / "compare.json").read_text("utf-8"))["models"]
     assert entry["left_out"] == expected
     assert entry["queries"] + sum(expected.values()) == len(FAMILIES["train"])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import computation_graph, edge_rows, fact_lists, random_rows
-from powerlink.paths.propose import RouteSearch, edge_cost, pool, propose
+from powerlink.paths.propose import RouteSearch, edge_cost, propose
 from powerlink.paths.search import PathBatch, SearchGraph, best_paths
 
 
@@ -67,25 +67,6 @@ def test_proposals_name_the_graphs_own_edges_and_use_kept_ones_only():
         assert graph.source[path[0]] == graph.head[query]
         assert graph.target[path[-1]] == graph.tail[query]
         assert cost.item() == pytest.approx(scores[path].double().reciprocal().sum().item(), rel=1e-6)
-
-
-def test_a_pool_keeps_what_two_propose_once_under_the_first_and_is_sorted_by_query():
-    first = batch((0, [1, 2], 1.0), (1, [7], 2.0), (1, [8, 9], 3.0))
-    second = batch((0, [3], 0.5), (0, [1, 2], 9.0), (1, [8, 9], 9.0), (2, [7], 1.0))
-    assert listed(pool([first, second])) == [
-        (0, (1, 2), 1.0, 0),
-        (0, (3,), 0.5, 1),
-        (1, (7,), 2.0, 0),
-        (1, (8, 9), 3.0, 0),
-        (2, (7,), 1.0, 1),
-    ]
-
-
-def test_pools_of_nothing_are_empty():
-    empty = batch()
-    assert pool([empty]).paths.count == 0
-    assert pool([empty, empty]).paths.edges.shape == (0, 3)
-    assert listed(pool([empty, batch((0, [1], 1.0))])) == [(0, (1,), 1.0, 1)]
 
 
 def test_of_parallel_edges_only_the_cheapest_is_proposed_and_the_first_among_equals():

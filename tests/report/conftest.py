@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from powerlink.explanation import (
-    ExplainedPath,
+    Evidence,
     Explanation,
     Fact,
     GraphSize,
@@ -47,15 +47,16 @@ def make_path(
     by: str = "powerlink",
     together: float | None = None,
     witnesses: int = 1,
-) -> ExplainedPath:
-    return ExplainedPath(facts, 0.5, 0.7, without, rank, by, together, witnesses)
+) -> Evidence:
+    return Evidence(facts, 0.5, 0.7, without, rank, by, together, witnesses)
 
 
 @pytest.fixture
 def made_by() -> MadeBy:
     return MadeBy(
         explainer="powerlink",
-        settings={"steps": 50, "size_weight": 0.03, "prune": None, "layers": [1, 2]},
+        settings={"prune": None},
+        explainer_settings={"steps": 50, "size_weight": 0.03, "layers": [1, 2]},
         seed=7,
         graph="9f8e7d6c5b4a3210",
         model="compgcn-distmult",
@@ -105,7 +106,7 @@ def france(made_by: MadeBy) -> Explanation:
         status=Status.EXPLAINED,
         score=7.31,
         rank=1.0,
-        paths=paths,
+        evidence=paths,
         without_all=Outcome(1.02, 412.0),
         only_these=Outcome(7.01, 1.0),
         without_top={1: Outcome(5.02, 3.0), 2: Outcome(3.4, 40.0)},
@@ -133,11 +134,11 @@ def hostile(request: pytest.FixtureRequest) -> Explanation:
         status=Status.EXPLAINED,
         score=2.0,
         rank=1.0,
-        paths=(
+        evidence=(
             make_path(Fact(name, name, "Spain"), Fact("Europe", name, "Spain", inverse=True), without=1.0, by=name),
             make_path(Fact(name, "knows", "Spain"), Fact("Spain", "in", "Europe"), without=1.9999999),
         ),
         without_all=Outcome(0.0, None),
         remarks=(name,),
-        made_by=MadeBy(name, {name: name}, 0, name, name, name, {name: name}),
+        made_by=MadeBy(name, {name: name}, {name: name}, 0, name, name, name, {name: name}),
     )

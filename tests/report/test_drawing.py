@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from powerlink.explanation import ExplainedPath, Explanation, Fact, Query, Status
+from powerlink.explanation import Evidence, Explanation, Fact, Query, Status
 from powerlink.report.drawing import Box, Drawing, lay_out
 from powerlink.report.layering import merge_paths
 from powerlink.report.lettering import break_lines, text_width
 from powerlink.report.rows import order_layers, settle
 
 
-def walk(*stops: str, without: float = 0.0, relation: str = "r") -> ExplainedPath:
+def walk(*stops: str, without: float = 0.0, relation: str = "r") -> Evidence:
     """Return a path through these stops; every second hop goes against its fact."""
     facts = [
         Fact(b, relation, a, inverse=True) if i % 2 else Fact(a, relation, b)
         for i, (a, b) in enumerate(pairwise(stops))
     ]
-    return ExplainedPath(tuple(facts), 0.5, 0.5, without, None)
+    return Evidence(tuple(facts), 0.5, 0.5, without, None)
 
 
-def explain(*paths: ExplainedPath) -> Explanation:
+def explain(*paths: Evidence) -> Explanation:
     return Explanation(Query("H", "r", "T"), Status.EXPLAINED, 1.0, 1.0, paths)
 
 
@@ -79,7 +79,7 @@ def test_the_full_example(france: Explanation) -> None:
     check(drawing)
     names = [node.name for node in drawing.nodes]
     assert sorted(names) == sorted(set(names))
-    assert len(drawing.edges) == len({fact for path in france.paths for fact in path.facts}) == 10
+    assert len(drawing.edges) == len({fact for path in france.evidence for fact in path.facts}) == 10
     shared = next(edge for edge in drawing.edges if len(edge.paths) == 2)
     assert shared.fact == Fact("Western Europe", "part_of", "Europe", effect=0.5)
     assert shared.strength == pytest.approx(0.5 / 2.09)

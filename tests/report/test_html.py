@@ -77,7 +77,7 @@ def test_the_page_says_it_all(france: Explanation, no_path: Explanation) -> None
         "Why these?",
         "2 predictions",
         "France located_in Europe",
-        "1 explained paths were found and proven on the model",
+        "1 explained evidence was found and proven on the model",
         "1 no path no path of the allowed lengths connects head and tail",
         "Without these 5 paths the score falls from 7.31 to 1.02, and the rank goes from 1 to 412.",
         "57 candidate paths judged on the model.",
@@ -205,9 +205,9 @@ def bars(page: str) -> list[tuple[str, float, float]]:
 @pytest.mark.parametrize("score", [7.31, -2.0, 400.0])
 def test_the_scale_of_bars_does_not_depend_on_the_explanation(france: Explanation, score: float) -> None:
     falls = {"lost": 0.5, "gained": -0.5}
-    paths = tuple(replace(france.paths[0], score_without=score - fall) for fall in (*falls.values(), 90.0, -90.0))
+    paths = tuple(replace(france.evidence[0], score_without=score - fall) for fall in (*falls.values(), 90.0, -90.0))
     for shown in (paths[:1], paths[:2], paths):
-        alone = replace(france, score=score, paths=shown, without_all=None, only_these=None, without_top={})
+        alone = replace(france, score=score, evidence=shown, without_all=None, only_these=None, without_top={})
         found = [bar for bar in bars(render_page([alone], "x")) if bar[0] != "carried"]
         wide = 50 * (1 - math.exp(-0.5))
         expected = [("lost", 50.0, wide), ("gained", 50 - wide, wide), ("lost", 50.0, 50.0), ("gained", 0.0, 50.0)]

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from powerlink.errors import DataError
+from powerlink.explainers.remarks import NO_WALK
 from powerlink.explanation import (
-    ExplainedPath,
+    Evidence,
     Explanation,
     Fact,
     GraphSize,
@@ -40,7 +41,7 @@ json_values = st.recursive(
 outcomes = st.builds(Outcome, numbers, st.none() | numbers)
 facts = st.builds(Fact, names, names, names, st.booleans(), st.booleans(), st.none() | numbers)
 paths = st.builds(
-    ExplainedPath,
+    Evidence,
     st.lists(facts, max_size=3).map(tuple),
     numbers,
     numbers,
@@ -73,6 +74,7 @@ explanations = st.builds(
     | st.builds(
         MadeBy,
         names,
+        st.dictionaries(names, json_values, max_size=3),
         st.dictionaries(names, json_values, max_size=3),
         st.integers(),
         names,
@@ -109,9 +111,9 @@ def test_letters_stay_readable() -> None:
 def test_a_number_that_is_not_finite_is_never_written(france: Explanation, value: float) -> None:
     with pytest.raises(DataError, match=r"^score is"):
         to_json(replace(france, score=value))
-    spoiled = replace(france.paths[1], score_without=value)
-    with pytest.raises(DataError, match=r"^paths\[1\]\.score_without is"):
-        to_json(replace(france, paths=(france.paths[0], spoiled)))
+    spoiled = replace(france.evidence[1], score_without=value)
+    with pytest.raises(DataError, match=r"^evidence\[1\]\.score_without is"):
+        to_json(replace(france, evidence=(france.evidence[0], spoiled)))
     assert france.made_by is not None
     with pytest.raises(DataError, match=r"^made_by\.settings\.x is"):
         to_json(replace(france, made_by=replace(france.made_by, settings={"x": value})))
@@ -142,7 +144,7 @@ def changed(explanation: Explanation, where: str, value: Any) -> str:
     [
         ("query", ..., "query is missing"),
         ("made_by.seed", ..., "made_by.seed is missing"),
-        ("paths.1.facts.2.relation", ..., r"paths\[1\].facts\[2\].relation is missing"),
+        ("evidence.1.facts.2.relation", ..., r"evidence\[1\].facts\[2\].relation is missing"),
         ("probability", "0.6", 'probability must be a number, not "0.6"'),
         ("without_all.rank", ..., "without_all.rank is missing"),
         ("query.head", 3, "query.head must be text, not 3"),
@@ -152,13 +154,13 @@ def changed(explanation: Explanation, where: str, value: Any) -> str:
         ("score", 10**400, "score is too large"),
         ("considered", 1.5, "considered must be a whole number, not 1.5"),
         ("considered", None, "considered must be a whole number, not null"),
-        ("paths", {}, r"paths must be an array, not \{\}"),
-        ("paths.0", None, r"paths\[0\] must be an object, not null"),
+        ("evidence", {}, r"evidence must be an array, not \{\}"),
+        ("evidence.0", None, r"evidence\[0\] must be an object, not null"),
         ("without_top", {"first": None}, "without_top has the key 'first'"),
         ("without_top", {"1": None}, "without_top.1 must be an object"),
         ("status", "fine", 'status is "fine"; it must be one of explained, '),
         ("status", ["explained"], "status is "),
-        ("schema", 2, "newer powerlink .schema 2"),
+        ("schema", 3, "newer powerlink .schema 3"),
         ("schema", ..., "not an explanation"),
         ("schema", "1", "not an explanation"),
         ("schema", True, "not an explanation"),
@@ -194,7 +196,7 @@ def test_lines_that_are_no_explanation(line: str) -> None:
 
 
 def test_keys_of_later_versions_are_ignored(france: Explanation) -> None:
-    assert from_json(changed(france, "paths.0.novelty", 1)) == france
+    assert from_json(changed(france, "evidence.0.novelty", 1)) == france
 
 
 def test_what_an_older_powerlink_did_not_write_takes_its_default(france: Explanation) -> None:
@@ -202,11 +204,37 @@ def test_what_an_older_powerlink_did_not_write_takes_its_default(france: Explana
     assert from_json(changed(france, "deletion", ...)) == replace(france, deletion=())
     assert from_json(changed(france, "remarks", ...)) == replace(france, remarks=())
     for key, older in (("together", None), ("witnesses", 1)):
-        assert from_json(changed(france, f"paths.1.{key}", ...)).paths[1] == replace(france.paths[1], **{key: older})
-    without_effect = replace(france.paths[0].facts[0], effect=None)
-    assert from_json(changed(france, "paths.0.facts.0.effect", ...)).paths[0].facts[0] == without_effect
-    unproposed = replace(france.paths[0], proposed_by="")
-    assert from_json(changed(france, "paths.0.proposed_by", ...)).paths[0] == unproposed
+        assert from_json(changed(france, f"evidence.1.{key}", ...)).paths[1] == replace(
+            france.evidence[1], **{key: older}
+        )
+    without_effect = replace(france.evidence[0].facts[0], effect=None)
+    assert from_json(changed(france, "evidence.0.facts.0.effect", ...)).paths[0].facts[0] == without_effect
+    unproposed = replace(france.evidence[0], proposed_by="")
+    assert from_json(changed(france, "evidence.0.proposed_by", ...)).paths[0] == unproposed
+
+
+VERSION_1 = Path(__file__).with_name("version_1.jsonl")  # written by powerlink 0.1 before there were sets and foils
+
+
+def test_a_report_of_version_1_is_read_with_nothing_lost() -> None:
+    lines = [json.loads(line) for line in VERSION_1.read_text("utf-8").splitlines()]
+    found = read_explanations(VERSION_1)
+    assert [line["schema"] for line in lines] == [1] * len(found)
+    for line, explanation in zip(lines, found, strict=True):
+        assert explanation.made_by is not None
+        own, theirs = explanation.made_by.settings, explanation.made_by.explainer_settings
+        assert line["made_by"]["settings"] == {**own, **theirs}
+        assert set(theirs) == ({"points", "floor"} if explanation.made_by.explainer == "slopes" else {*theirs, "order"})
+        again = json.loads(to_json(explanation))
+        assert again["schema"] == SCHEMA
+        assert [piece.pop("kind") for piece in again["evidence"]] == ["path"] * len(line["paths"])
+        assert again.pop("evidence") == line.pop("paths")
+        for changed_key in ("schema", "made_by", "query", "status", "remarks"):
+            del again[changed_key], line[changed_key]
+        assert again == line
+    assert found[0].status is Status.EXPLAINED
+    assert found[0].remarks == (NO_WALK,)
+    assert from_json(to_json(found[0])) == found[0]
 
 
 def test_whole_numbers_may_stand_for_numbers(france: Explanation) -> None:
@@ -254,11 +282,11 @@ def test_a_killed_writer_loses_its_last_line_only(france: Explanation, no_path: 
 def test_the_keys_are_the_documented_ones(france: Explanation) -> None:
     record = json.loads(to_json(france))
     assert list(record) == [
-        "schema", "query", "status", "score", "rank", "paths", "without_all", "only_these", "without_top",
+        "schema", "query", "status", "score", "rank", "evidence", "without_all", "only_these", "without_top",
         "deletion", "considered", "remarks", "paper", "size", "made_by", "probability",
     ]  # fmt: skip
     documented = set(re.findall(r"`(\w+)`", DOCUMENT.read_text("utf-8")))
-    kinds = (Explanation, Query, Fact, Outcome, ExplainedPath, PaperMetrics, GraphSize, MadeBy)
+    kinds = (Explanation, Query, Fact, Outcome, Evidence, PaperMetrics, GraphSize, MadeBy)
     assert all(map(is_dataclass, kinds))
     keys = {field.name for kind in kinds for field in fields(kind)} | {"schema"}
     assert keys - documented == set()

@@ -27,7 +27,7 @@ def test_the_lead_tells_what_goes_with_the_paths(france: Explanation) -> None:
 def test_the_lead_says_that_the_rank_does_not_move(france: Explanation) -> None:
     still = replace(france, without_all=Outcome(1.02, 1.0))
     assert "but the rank stays 1: the rank does not hang on them." in sentences.lead(still)
-    one = replace(still, paths=still.paths[:1])
+    one = replace(still, evidence=still.evidence[:1])
     assert "Without this path" in sentences.lead(one)
     assert "does not hang on it." in sentences.lead(one)
 
@@ -51,17 +51,17 @@ def test_the_lead_says_that_only_these_are_not_enough(
 
 def test_the_lead_says_that_facts_work_one_by_one(france: Explanation) -> None:
     assert not work_apart(france)
-    apart = replace(france, paths=tuple(replace(path, together=0.01 / 2.29) for path in france.paths))
+    apart = replace(france, evidence=tuple(replace(path, together=0.01 / 2.29) for path in france.evidence))
     assert work_apart(apart)
     assert sentences.lead(apart).endswith("The facts of these paths work one by one, hardly together.")
     assert not work_apart(as_older(apart))
-    single = replace(apart, paths=apart.paths[-1:])
+    single = replace(apart, evidence=apart.evidence[-1:])
     assert not work_apart(single), "one fact cannot work with another"
 
 
 def test_slight_hops_are_those_that_a_longer_path_could_spare(france: Explanation) -> None:
-    assert [slight_hops(france, path) for path in france.paths] == [(), (1,), (), (), ()]
-    path = france.paths[1]  # falls by 1.21: a twentieth of it is 0.0605
+    assert [slight_hops(france, path) for path in france.evidence] == [(), (1,), (), (), ()]
+    path = france.evidence[1]  # falls by 1.21: a twentieth of it is 0.0605
     for effect, slight in ((0.0604, (1,)), (0.0606, ()), (-0.0604, (1,)), (-0.0606, ()), (None, ())):
         facts = (path.facts[0], replace(path.facts[1], effect=effect), path.facts[2])
         assert slight_hops(france, replace(path, facts=facts)) == slight
@@ -69,14 +69,14 @@ def test_slight_hops_are_those_that_a_longer_path_could_spare(france: Explanatio
     assert slight_hops(france, replace(path, facts=none)) == (), "a path is not all decoration"
     ends = (none[0], all_three[1], none[2])
     assert slight_hops(france, replace(path, facts=ends)) == (0, 2)
-    two = replace(france.paths[0], facts=(replace(path.facts[0], effect=0.0), path.facts[1]))
+    two = replace(france.evidence[0], facts=(replace(path.facts[0], effect=0.0), path.facts[1]))
     assert slight_hops(france, two) == (), "two facts have none to spare"
 
 
 def test_the_order_is_told_as_it_is(france: Explanation) -> None:
     carried = by_carried(france)
     assert "those that carry nothing together, by the fall of the score." in sentences.order(carried)
-    some = replace(carried, paths=carried.paths[:3])
+    some = replace(carried, evidence=carried.evidence[:3])
     assert sentences.order(some) == "Fewest facts first, then by what they carry together."
 
 
@@ -128,11 +128,11 @@ def test_the_mean_fall_says_over_what(france: Explanation) -> None:
 
 def test_a_reason_that_holds_the_score_down_is_told_to(france: Explanation) -> None:
     assert france.score is not None
-    path = replace(france.paths[0], together=0.3, score_without=france.score + 0.2)
+    path = replace(france.evidence[0], together=0.3, score_without=france.score + 0.2)
     assert "without them the score rises: one of them speaks against" in sentences.against_note(france, path)
     assert sentences.against_note(france, replace(path, score_without=france.score - 0.2)) == ""
     assert sentences.against_note(france, replace(path, together=0.0)) == ""
     assert sentences.against_note(france, replace(path, together=None)) == "", "older reports do not know"
-    shown = replace(by_carried(france), paths=(path,))
+    shown = replace(by_carried(france), evidence=(path,))
     assert card(shown)["paths"][0]["against"] == sentences.against_note(france, path)
     assert "one of them speaks against the answer" in " ".join(render_page([shown], "t").split())

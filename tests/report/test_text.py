@@ -74,7 +74,7 @@ def test_an_older_report_says_what_it_knows(france: Explanation) -> None:
 def test_doubts_stand_before_the_paths(france: Explanation) -> None:
     doubted = replace(france, status=Status.FAINT, remarks=("the mask is 1 nearly everywhere", "and so on."))
     text = shown(doubted)
-    assert text.index("Faint: paths were found") < text.index("Doubt: The mask is 1 nearly everywhere.\n")
+    assert text.index("Faint: evidence was found") < text.index("Doubt: The mask is 1 nearly everywhere.\n")
     assert text.index("Doubt: And so on.\n") < text.index("Why: ")
 
 
@@ -140,7 +140,7 @@ def test_the_summary_counts_and_explains(france: Explanation, no_path: Explanati
     console.print(render_summary([france, france, no_path]))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert text.startswith("3 queries\n")
-    assert re.search(r"2 +explained +paths were found and proven on the model", text)
+    assert re.search(r"2 +explained +evidence was found and proven on the model", text)
     assert re.search(r"1 +no path +no path of the allowed lengths", text)
     assert "not finite" not in text
     console.print(render_summary([]))

@@ -87,10 +87,7 @@ def test_sentences_end(words: str, said: str) -> None:
 
 
 def test_statuses_with_paths() -> None:
-    assert [status for status in Status if wording.is_explained(status)] == [
-        Status.EXPLAINED,
-        Status.EXPLAINED_WITHOUT_PATH_TERM,
-    ]
+    assert [status for status in Status if wording.is_explained(status)] == [Status.EXPLAINED]
 
 
 def test_what_is_carried_together_is_told_in_words_where_digits_show_none() -> None:

@@ -11,14 +11,14 @@ def as_older(explanation: Explanation) -> Explanation:
     """Return an explanation as a powerlink wrote it that measured neither effects nor what facts carry together."""
     paths = tuple(
         replace(path, facts=tuple(replace(fact, effect=None) for fact in path.facts), together=None, witnesses=1)
-        for path in explanation.paths
+        for path in explanation.evidence
     )
-    return replace(explanation, paths=paths, deletion=(), remarks=())
+    return replace(explanation, evidence=paths, deletion=(), remarks=())
 
 
 def by_carried(explanation: Explanation) -> Explanation:
     """Return an explanation as it is when its paths are chosen by what their facts carry together."""
     assert explanation.made_by is not None
     made_by = replace(explanation.made_by, settings={**explanation.made_by.settings, "select": "carried"})
-    paths = sorted(explanation.paths, key=lambda path: -(path.together or 0.0) / len(path.facts))
-    return replace(explanation, paths=tuple(paths), made_by=made_by)
+    paths = sorted(explanation.evidence, key=lambda path: -(path.together or 0.0) / len(path.facts))
+    return replace(explanation, evidence=tuple(paths), made_by=made_by)

@@ -16,8 +16,11 @@ from powerlink.models.link_model import build_model
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
 from powerlink.run import explain_many as run
+from powerlink.run import job as jobs
 from powerlink.run.batching import BYTES_PER_EDGE, Budget, batches
-from powerlink.stage_clock import StageClock
+from powerlink.run.job import ExplainJob
+from powerlink.run.queries import as_queries
+from powerlink.stage_clock import timed
 from powerlink.verify import counterfactual
 from powerlink.verify.counterfactual import Room
 
@@ -30,6 +33,10 @@ QUERIES = [(i, i % R, (3 * i + 1) % N) for i in range(N)]
 def subject():
     model = build_model(settings_of("compgcn", "distmult", 2), N, R, 0).eval()
     return Subject.of(knowledge_graph(ROWS, N, R), model, "cpu", name="m", hash="h")
+
+
+def in_batches(subject, queries, *, executor=None, **how):
+    return [r.explanations for r in run.run_batches(subject, queries, ExplainJob.of(**how), executor=executor)]
 
 
 @given(
@@ -56,8 +63,8 @@ def test_explanations_do_not_depend_on_the_batches(subject, monkeypatch, budget,
     settings = ExplainSettings(paths=3, core=0)
     how = {"settings": settings, "explainer": PowerLink(steps=5)}
     whole = run.explain_many(subject, triple_tensor(QUERIES), **how)
-    monkeypatch.setattr(run, "batches", lambda *args: batches(*args[:3], Budget(budget, most)))
-    parts = list(run.explain_in_batches(subject, triple_tensor(QUERIES), **how))
+    monkeypatch.setattr(jobs, "batches", lambda *args: batches(*args[:3], Budget(budget, most)))
+    parts = in_batches(subject, triple_tensor(QUERIES), **how)
     assert len(parts) > 1
     again = [explanation for part in parts for explanation in part]
     assert any(e.paths for e in whole)
@@ -78,12 +85,12 @@ def test_an_executor_may_be_given(subject):
     class Backwards:
         """Does the last job first, and still gives the outcomes back in order."""
 
-        def map(self, function, jobs):
-            return iter([function(job) for job in reversed(list(jobs))][::-1])
+        def map(self, job, parts, subject):
+            return iter([job.run(subject, part) for part in reversed(list(parts))][::-1])
 
     queries = triple_tensor(QUERIES)
-    serial = list(run.explain_in_batches(subject, queries, explainer=Gradient()))
-    other = list(run.explain_in_batches(subject, queries, explainer=Gradient(), executor=Backwards()))
+    serial = in_batches(subject, queries, explainer=Gradient())
+    other = in_batches(subject, queries, explainer=Gradient(), executor=Backwards())
     assert serial == other
 
 
@@ -99,24 +106,24 @@ def test_a_query_is_answered_the_same_alone_and_among_others(subject):
 
 def test_asking_for_heads_asks_through_the_inverse(subject):
     facts = torch.tensor([[1, 2, 3]])
-    assert run.as_queries(subject, facts, rank_heads=True).tolist() == [[3, 2 + R, 1]]
-    assert run.as_queries(subject, [("e1", "r2", "e3")]).tolist() == [[1, 2, 3]]
-    assert run.as_queries(subject, []).shape == (0, 3)
+    assert as_queries(subject, facts, rank_heads=True).tolist() == [[3, 2 + R, 1]]
+    assert as_queries(subject, [("e1", "r2", "e3")]).tolist() == [[1, 2, 3]]
+    assert as_queries(subject, []).shape == (0, 3)
     assert run.explain_many(subject, []) == []
 
 
 def test_a_batch_that_does_not_fit_is_halved_and_nothing_is_lost(subject, monkeypatch):
     how = {"explainer": Gradient()}
     whole = run.explain_many(subject, triple_tensor(QUERIES), **how)
-    sizes, real = [], run.explain_batch
+    sizes, real = [], jobs.explain_in_ways
 
-    def small_memory(subject, batch, **kwargs):
+    def small_memory(subject, batch, ways, **kwargs):
         sizes.append(len(batch))
         if len(batch) > 3:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return real(subject, batch, **kwargs)
+        return real(subject, batch, ways, **kwargs)
 
-    monkeypatch.setattr(run, "explain_batch", small_memory)
+    monkeypatch.setattr(jobs, "explain_in_ways", small_memory)
     again = run.explain_many(subject, triple_tensor(QUERIES), **how)
     assert sizes[0] == len(QUERIES)
     assert max(size for size in sizes if size <= 3) == 3
@@ -131,10 +138,10 @@ def test_a_query_that_does_not_fit_alone_is_told_in_a_sentence_and_other_faults_
 
         return explain_batch
 
-    monkeypatch.setattr(run, "explain_batch", raising(RuntimeError("DefaultCPUAllocator: can't allocate memory")))
+    monkeypatch.setattr(jobs, "explain_in_ways", raising(RuntimeError("DefaultCPUAllocator: can't allocate memory")))
     with pytest.raises(DeviceError, match=r"too little memory on cpu to explain \(e0, r0, e1\): .*--hops 1"):
         run.explain_many(subject, triple_tensor(QUERIES))
-    monkeypatch.setattr(run, "explain_batch", raising(RuntimeError("shapes do not match")))
+    monkeypatch.setattr(jobs, "explain_in_ways", raising(RuntimeError("shapes do not match")))
     with pytest.raises(RuntimeError, match="shapes do not match"):
         run.explain_many(subject, triple_tensor(QUERIES))
 
@@ -150,7 +157,7 @@ def test_a_budget_follows_from_memory():
 def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_same(subject, monkeypatch, select):
     how = {"settings": ExplainSettings(paths=3, core=0, max_length=4, select=select), "explainer": PowerLink(steps=5)}
     queries = triple_tensor(QUERIES)
-    (whole,) = run.explain_in_batches(subject, queries, **how)
+    (whole,) = in_batches(subject, queries, **how)
     worlds, real = [], counterfactual.what_if
 
     def counted(*args, **kwargs):
@@ -158,7 +165,7 @@ def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_sam
         return worlds[-1]
 
     monkeypatch.setattr(counterfactual, "what_if", counted)
-    parts = list(run.explain_in_batches(subject, queries, memory=1, **how))
+    parts = in_batches(subject, queries, memory=1, **how)
     assert [len(part) for part in parts] == [1] * len(QUERIES)
     assert max(world.scenario.max().item() for world in worlds if world.num_copies) == 0  # one scenario at a time
     for one, (other,) in zip(whole, parts, strict=True):
@@ -189,8 +196,8 @@ def test_scenarios_are_cut_into_runs_that_fit_or_stand_alone(loads, edges, logit
 
 
 def test_a_clock_counts_the_stages(subject):
-    clock = StageClock()
-    list(run.explain_in_batches(subject, triple_tensor(QUERIES), explainer=Gradient(), clock=clock))
+    with timed() as seconds:
+        run.explain_many(subject, triple_tensor(QUERIES), explainer=Gradient())
     expected = {
         "rank the prediction",
         "extract and prune",
@@ -200,5 +207,5 @@ def test_a_clock_counts_the_stages(subject):
         "judge",
         "tell",
     }
-    assert expected <= clock.seconds.keys()
-    assert all(seconds > 0 for seconds in clock.seconds.values())
+    assert expected <= seconds.keys()
+    assert all(took.clock > 0 for took in seconds.values())

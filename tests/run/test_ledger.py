@@ -13,7 +13,7 @@ from powerlink.explanation import Explanation, MadeBy, Query, Status
 from powerlink.report.schema import read_explanations, to_json
 from powerlink.run.ledger import Ledger
 
-MADE_BY = MadeBy("power-link", {"steps": 50, "cost": None}, 0, "graph", "compgcn-distmult", "hash", {"torch": "2.13"})
+MADE_BY = MadeBy("power-link", {"cost": None}, {"steps": 50}, 0, "graph", "compgcn-distmult", "hash", {"torch": "2.13"})
 EXPLANATIONS = [
     Explanation(Query(f"Ève {i} 😀", "lives_in", "São Tomé"), Status.NO_PATH, -1.5, 3.0, made_by=MADE_BY)
     for i in range(4)
@@ -61,8 +61,8 @@ def test_only_half_a_line_of_ours_is_cut_off(tmp_path, content):
     ("change", "said"),
     [
         ({"explainer": "random"}, r"another explainer \(power-link, now random\)"),
-        ({"settings": {"steps": 9, "cost": None}}, r"another steps \(50, now 9\)"),
-        ({"settings": {"steps": 50, "cost": None, "new": 1}}, r"another new \(None, now 1\)"),
+        ({"explainer_settings": {"steps": 9}}, r"another steps \(50, now 9\)"),
+        ({"settings": {"cost": None, "new": 1}}, r"another new \(None, now 1\)"),
         ({"seed": 1}, r"another seed \(0, now 1\)"),
         ({"graph": "x"}, "another graph"),
         ({"model_hash": "x"}, r"another model \(hash, now x\)"),

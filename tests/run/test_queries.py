@@ -15,7 +15,7 @@ from powerlink.graphs.computation_graph import extract
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.link_model import build_model
 from powerlink.models.subject import Subject
-from powerlink.run.queries import choose_queries, predicted_only, read_queries
+from powerlink.run.queries import choose_queries, read_queries
 from powerlink.verify.verdict import standing_of
 
 GRAPH = KnowledgeGraph.from_names("g", {"train": [("a b", "r", "c\td"), ("c\td", "r", 'e,"f"\u2028')]})
@@ -52,25 +52,11 @@ def subject():
     return Subject.of(knowledge_graph(random_rows(3, N, R, 45), N, R), model, "cpu", name="m", hash="h")
 
 
-@pytest.mark.parametrize("limit", [None, 1, 5])
-@pytest.mark.parametrize("chunk", [3, 256])
-def test_believed_queries_are_kept_in_order_up_to_the_limit(limit, chunk):
-    asked = subject()
-    queries = torch.tensor([(h, r, t) for h in range(N) for r in range(R) for t in range(4)])
-    standing = standing_of(asked, queries)
-    believed = queries[(standing.score > 0) | (standing.rank == 1)]
-    assert 5 < len(believed) < len(queries)
-    heard = []
-    kept = predicted_only(asked, queries, limit, chunk, told=heard.append)
-    assert kept.tolist() == believed[:limit].tolist()
-    assert sum(heard) == len(queries) if limit is None else 0 < sum(heard) <= len(queries)
+def test_of_no_queries_none_are_predicted():
+    assert choose_queries(subject(), torch.empty(0, 3, dtype=torch.long), "predicted").queries.shape == (0, 3)
 
 
-def test_of_no_queries_none_are_believed():
-    assert predicted_only(subject(), torch.empty(0, 3, dtype=torch.long)).shape == (0, 3)
-
-
-@pytest.mark.parametrize("which", ["believed", "first", "all"])
+@pytest.mark.parametrize("which", ["believed", "first", "predicted", "all"])
 @pytest.mark.parametrize("limit", [None, 1, 5, 100])
 @pytest.mark.parametrize("capped", [False, True])
 @pytest.mark.parametrize("chunk", [3, 256])
@@ -78,7 +64,9 @@ def test_what_is_left_out_is_counted_up_to_the_last_one_taken(which, limit, capp
     asked = subject()
     queries = torch.tensor([(h, r, t) for h in range(N) for r in range(R) for t in range(4)])
     standing = standing_of(asked, queries)
-    wanted = {"believed": standing.score > 0, "first": standing.rank == 1, "all": standing.rank > 0}[which].tolist()
+    believed, first = standing.score > 0, standing.rank == 1
+    wanted = {"believed": believed, "first": first, "predicted": believed | first, "all": standing.rank > 0}
+    wanted = wanted[which].tolist()
     nodes = [extract(asked.messages, query.unsqueeze(0), 1).num_nodes for query in queries]
     most = sorted(nodes)[len(nodes) // 2] if capped else None
     taken, doubted, large, looked_at = [], 0, 0, 0
@@ -94,5 +82,5 @@ def test_what_is_left_out_is_counted_up_to_the_last_one_taken(which, limit, capp
             taken.append(query)
     found = choose_queries(asked, queries, which, limit=limit, max_nodes=most, chunk=chunk)
     assert found.queries.tolist() == taken
-    assert (found.looked_at, found.not_believed, found.too_large) == (looked_at, doubted, large)
+    assert (found.looked_at, found.not_wanted, found.too_large) == (looked_at, doubted, large)
     assert large or not capped or limit is not None or which != "all", "some graphs are too large"

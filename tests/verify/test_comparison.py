@@ -7,31 +7,31 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from powerlink.explanation import ExplainedPath, Explanation, Fact, Outcome, PaperMetrics, Query, Status
+from powerlink.explanation import Evidence, Explanation, Fact, Outcome, PaperMetrics, Query, Status
 from powerlink.verify.comparison import FEWEST, Difference, compare_figures, compare_paths
 from powerlink.verify.metrics import RESAMPLES, bootstrap_interval
 
 
-def told(number: int, drop: float, fidelity: float | None = 0.5, paths: tuple[ExplainedPath, ...] = ()) -> Explanation:
+def told(number: int, drop: float, fidelity: float | None = 0.5, paths: tuple[Evidence, ...] = ()) -> Explanation:
     paper = None if fidelity is None else PaperMetrics(fidelity, 0.1, 0.9, 0.8, 1.0, {1: 1.0, 3: 2.0, 5: 2.0})
     return Explanation(
         Query("h", "r", f"t{number}"),
         Status.EXPLAINED if fidelity is not None else Status.HEAD_IS_TAIL,
         score=2.0,
         rank=1.0,
-        paths=paths,
+        evidence=paths,
         without_all=Outcome(2.0 - drop, 1.0),
         paper=paper,
     )
 
 
-def walk(*names: str) -> ExplainedPath:
+def walk(*names: str) -> Evidence:
     """A path a → b → c; a name with a minus is walked against its fact."""
     facts = []
     for source, target in pairwise(names):
         one, other = source.lstrip("-"), target.lstrip("-")
         facts.append(Fact(other, "r", one, inverse=True) if target.startswith("-") else Fact(one, "r", other))
-    return ExplainedPath(tuple(facts), 0.5, 1.0, 0.0, 1.0)
+    return Evidence(tuple(facts), 0.5, 1.0, 0.0, 1.0)
 
 
 def direct_interval(values: np.ndarray, seed: int) -> tuple[float, float]:

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powerlink.explanation import ExplainedPath, Explanation, Fact, Query, Status
+from powerlink.explanation import Evidence, Explanation, Fact, Query, Status
 from powerlink.kg.known_reasons import Reasons
 from powerlink.verify.first_right import Held, first_right, is_right, pooled, rows_of
 
 NAMES = "abcdef"
 
 
-def path_of(*nodes: str, backwards: frozenset[int] = frozenset()) -> ExplainedPath:
+def path_of(*nodes: str, backwards: frozenset[int] = frozenset()) -> Evidence:
     """A path over these entities by the relation r; some hops walk their fact from its tail."""
     hops = [
         Fact(v, "r", u, inverse=True) if i in backwards else Fact(u, "r", v) for i, (u, v) in enumerate(pairwise(nodes))
     ]
-    return ExplainedPath(tuple(hops), 1.0, 1.0, 0.0, None)
+    return Evidence(tuple(hops), 1.0, 1.0, 0.0, None)
 
 
 def facts_of(*pairs: str) -> frozenset[tuple[str, str, str]]:
@@ -59,7 +59,7 @@ def test_a_direct_fact_has_no_inner_entity():
     assert is_right(direct, Reasons(facts=facts_of("ad")), "is")
 
 
-def told(*paths: ExplainedPath) -> Explanation:
+def told(*paths: Evidence) -> Explanation:
     return Explanation(Query("a", "r", "f"), Status.EXPLAINED, 1.0, 1.0, paths)
 
 

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from builders import MessageSum, computation_graph, edge_rows, edges_without, model_of, random_rows
+from powerlink.evidence import EvidenceBatch
 from powerlink.paths.propose import propose
+from powerlink.verify.choice import choose_in_order
 from powerlink.verify.paper_protocol import measure_paper
-from powerlink.verify.selection import choose_in_order
 
 # 0 → 1 → 2 with a parallel fact between 1 and 2, and 0 → 3 → 2. Head 0, tail 2.
 ROWS = [(0, 0, 1), (1, 0, 2), (1, 1, 2), (0, 0, 3), (3, 0, 2)]
@@ -95,8 +96,8 @@ def test_ranks_of_real_models_equal_those_on_graphs_with_the_edges_deleted(name)
     model = model_of(*name.split("-"), 2, n, r)
     scores = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(0)).clamp(min=0.05)
     candidates = propose(graph, scores, cost="inverse", count=9, min_length=1, max_length=3)
-    chosen = choose_in_order(graph, candidates, 4)
-    paths = torch.where((chosen >= 0).unsqueeze(2), candidates.edges[chosen.clamp(min=0)], -1)
+    candidates = EvidenceBatch.of_paths(candidates)
+    paths = choose_in_order(graph, candidates, 4).edges_of(candidates)
     mask = scores.double()
     found = measure_paper(model, graph, mask, paths, [1, 3, 5])
 

@@ -4,10 +4,12 @@ import pytest
 import torch
 
 from builders import edges_of_fact, edges_without, knowledge_graph, model_of, random_rows, triple_tensor
+from powerlink.evidence import EvidenceBatch
 from powerlink.graphs.computation_graph import extract
 from powerlink.models.subject import Subject
 from powerlink.paths.propose import propose
-from powerlink.verify.selection import choose_in_order
+from powerlink.verify.choice import choose_in_order
+from powerlink.verify.oracle import Removal
 from powerlink.verify.verdict import judge
 
 N, R = 12, 2
@@ -22,9 +24,9 @@ def case(request):
     graph = extract(subject.messages, triple_tensor(QUERIES), 2)
     scores = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(0)).clamp(min=0.05)
     candidates = propose(graph, scores, cost="inverse", count=9, min_length=1, max_length=3)
-    chosen = choose_in_order(graph, candidates, 4)
-    paths = torch.where((chosen >= 0).unsqueeze(2), candidates.edges[chosen.clamp(min=0)], -1)
-    return subject, graph, paths, judge(subject, graph, scores, paths, (1, 3, 5))
+    candidates = EvidenceBatch.of_paths(candidates)
+    paths = choose_in_order(graph, candidates, 4).edges_of(candidates)
+    return subject, graph, paths, judge(Removal.of(subject, graph), paths, paper_mask=scores)
 
 
 def score_without(subject, graph, query, edges):

@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from builders import knowledge_graph, random_rows
-from powerlink.explanation import ExplainedPath, Fact
+from powerlink.explanation import Evidence, Fact
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.known_reasons import Reasons
 from powerlink.verify.first_right import is_right
@@ -30,7 +30,7 @@ def paths_between(rows, names, query, longest):
             head, relation, tail = graph.edges[u, v, key]["fact"]
             hops.append(Fact(names[head], f"r{relation}", names[tail], inverse=here != head))
             here = v if here == u else u
-        yield ExplainedPath(tuple(hops), 1.0, 1.0, 0.0, None)
+        yield Evidence(tuple(hops), 1.0, 1.0, 0.0, None)
 
 
 @pytest.mark.parametrize("longest", [2, 3])
@@ -43,7 +43,7 @@ def test_reach_is_what_listing_all_paths_gives(seed, longest):
     for tail in range(1, N):
         query = (0, 0, tail)
         there = [
-            ExplainedPath(
+            Evidence(
                 tuple(Fact(f.head, relations[int(f.relation[1:])], f.tail, f.inverse) for f in path.facts),
                 1.0,
                 1.0,

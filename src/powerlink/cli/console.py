@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,15 @@ from typing import Annotated, Any, Literal
 import torch
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from powerlink.errors import DeviceError
 from powerlink.report.wording import harmless, isolated
@@ -80,6 +89,22 @@ def progress(*columns: str) -> Iterator[Progress]:
     )
     with bar:
         yield bar
+
+
+@contextmanager
+def explaining() -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar that is told what is going on, how many are done, and of how many; also at what rate."""
+    with progress("{task.fields[rate]}") as bar:
+        tasks: dict[str, tuple[TaskID, float, int]] = {}
+
+        def told(what: str, done: int, of: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=of, rate=""), time.perf_counter(), done
+            task, start, before = tasks[what]
+            rate = (done - before) / max(time.perf_counter() - start, 1e-9)
+            bar.update(task, completed=done, rate=f"{rate:.2g}/s" if done > before else "")
+
+        yield told
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import typer
 
-from powerlink.cli.console import DeviceOption, console, pick_device, progress, shown
+from powerlink.cli.console import DeviceOption, console, explaining, pick_device, shown
 from powerlink.cli.train import train_with_progress
 from powerlink.explanation import Explanation
 from powerlink.kernels.plain_torch import plain_torch
@@ -19,7 +19,7 @@ from powerlink.models.subject import Subject
 from powerlink.models.training import TrainingSettings
 from powerlink.report.show import write_page
 from powerlink.report.text import print_explanations
-from powerlink.run.explain_many import explain_in_batches
+from powerlink.run.explain_many import explain_many
 from powerlink.verify.verdict import standing_of
 
 SHOWN = 5
@@ -53,13 +53,8 @@ def demo(
 
 def _explained(subject: Subject, queries: torch.Tensor) -> list[Explanation]:
     """Explain queries, and keep those that have paths to show."""
-    found: list[Explanation] = []
-    with progress() as bar:
-        task = bar.add_task("explaining", total=len(queries))
-        for batch in explain_in_batches(subject, queries):
-            found += [explanation for explanation in batch if explanation.paths]
-            bar.advance(task, len(batch))
-    return found
+    with explaining() as told:
+        return [explanation for explanation in explain_many(subject, queries, told=told) if explanation.paths]
 
 
 DEMO_MODEL = ModelSettings(encoder="compgcn", decoder="distmult", widths=(100, 100, 100))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,11 +20,10 @@ from powerlink.cli.console import (
     SeedOption,
     StoppedError,
     console,
-    counting,
     errors,
+    explaining,
     pick_device,
     print_line,
-    progress,
     shown,
 )
 from powerlink.cli.derived_flags import with_flags
@@ -32,21 +32,18 @@ from powerlink.errors import DataError, SettingsError
 from powerlink.explainers.catalog import find_recipe
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.protocol import Explainer
-from powerlink.explanation import Explanation, Query
+from powerlink.explanation import Explanation
 from powerlink.kg.knowledge_graph import Split
 from powerlink.models.checkpoint import load_model
 from powerlink.models.subject import Subject
-from powerlink.narrate import name_query
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
 from powerlink.report.schema import to_json
 from powerlink.report.text import print_explanations, render_summary
 from powerlink.report.wording import counted
-from powerlink.run.claim import claimed
-from powerlink.run.explain_many import as_queries, describe, explain_in_batches
-from powerlink.run.ledger import Ledger
-from powerlink.run.queries import predicted_only, read_queries
+from powerlink.run.explain_many import Told, explain_many
+from powerlink.run.queries import distinct, read_queries
 from powerlink.settings import settings_of
-from powerlink.stage_clock import StageClock
+from powerlink.stage_clock import Seconds, timed
 
 ExplainerOption = Annotated[str, typer.Option(help="Who proposes the paths: a name from `powerlink explainers`.")]
 Triple = tuple[str | None, str | None, str | None]
@@ -72,7 +69,7 @@ def explain(
         Path | None, typer.Option(help="Explain the triples of a file: head, relation, tail; .tsv, .csv or .parquet.")
     ] = None,
     only_predicted: Annotated[
-        bool, typer.Option("--only-predicted", help="Only triples the model believes: score above 0, or rank 1.")
+        bool, typer.Option("--only-predicted", help="Only triples the model predicts: score above 0, or rank 1.")
     ] = False,
     limit: Annotated[int | None, typer.Option(help="Explain at most so many.", min=1)] = None,
     rank_heads: Annotated[
@@ -107,57 +104,57 @@ def explain(
     _check_source(triple, split, queries)
     settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
     subject = _subject(model, pykeen, device)
-    facts = _facts(subject, triple, split, queries)
-    asked = _distinct(as_queries(subject, facts, rank_heads=rank_heads))
-    if only_predicted:
-        with counting("asking the model", len(asked)) as told:
-            asked = predicted_only(subject, asked, limit, told=told)
-        if not len(asked):
-            errors.print("the model believes none of these triples: nothing to explain")
-    asked = asked[:limit]
-
-    with claimed(out) if out else nullcontext():
-        ledger = Ledger(out, describe(subject, maker, settings, seed)) if out else None
-        done: dict[Query, Explanation] = ledger.done if ledger else {}
-        there = {query for q in asked.tolist() if (query := name_query(subject.graph, q)) in done}
-        if out and there:
-            errors.print(f"{len(there):,} of {len(asked):,} are already in {shown(out)}", soft_wrap=True)
-        clock, start, explained = (StageClock(subject.messages.device) if profile else None), time.perf_counter(), 0
-        try:
-            with progress("{task.fields[rate]}") as bar:
-                task = bar.add_task("explaining", total=len(asked) - len(there), rate="")
-                made = explain_in_batches(
-                    subject,
-                    asked,
-                    explainer=maker,
-                    settings=settings,
-                    seed=seed,
-                    done=there,
-                    memory=None if memory is None else int(memory * 2**30),
-                    clock=clock,
-                )
-                for batch in made:
-                    if ledger:
-                        ledger.append(batch)
-                    else:
-                        done |= {explanation.query: explanation for explanation in batch}
-                    explained += len(batch)
-                    rate = explained / (time.perf_counter() - start)
-                    bar.update(task, advance=len(batch), rate=f"{rate:.2g} explanations/s")
-        except KeyboardInterrupt:
-            if out is None:
-                raise StoppedError("nothing was written; with --out a rerun would go on") from None
-            raise StoppedError(f"what was explained is safe in {out}; run the same command again to go on") from None
-    _print([done[name_query(subject.graph, query)] for query in asked.tolist()], out, json)
-    if clock:
-        _print_profile(clock, explained, time.perf_counter() - start)
+    with _stopping(out), timed() if profile else nullcontext() as seconds, explaining() as told:
+        start = time.perf_counter()
+        found = explain_many(
+            subject,
+            distinct(_facts(subject, triple, split, queries)),
+            explainer=maker,
+            settings=settings,
+            seed=seed,
+            rank_heads=rank_heads,
+            which="predicted" if only_predicted else "all",
+            limit=limit,
+            out=out,
+            memory=None if memory is None else int(memory * 2**30),
+            told=_noting(told, out),
+        )
+    if only_predicted and not found:
+        errors.print("the model predicts none of these triples: nothing to explain")
+    _print(found, out, json)
+    if seconds is not None:
+        _print_profile(seconds, len(found), time.perf_counter() - start)
 
 
-def _print_profile(clock: StageClock, explained: int, total: float) -> None:
+@contextmanager
+def _stopping(out: Path | None) -> Iterator[None]:
+    """Say what is safe when Ctrl-C is pressed."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"what was explained is safe in {out}; run the same command again to go on"
+        raise StoppedError(kept if out else "nothing was written; with --out a rerun would go on") from None
+
+
+def _noting(told: Told, out: Path | None) -> Told:
+    """Tell as well how many explanations were there already."""
+    first = True
+
+    def heard(what: str, done: int, of: int) -> None:
+        nonlocal first
+        if first and what == "explaining" and done and out:
+            errors.print(f"{done:,} of {of:,} are already in {shown(out)}", soft_wrap=True)
+        first = first and what != "explaining"
+        told(what, done, of)
+
+    return heard
+
+
+def _print_profile(seconds: Seconds, explained: int, total: float) -> None:
     """Tell how long each stage took, the longest first."""
     errors.print(f"{counted(explained, 'explanation')} in {total:.1f} s")
-    for stage, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
-        errors.print(f"  {seconds:9.2f} s  {seconds / max(total, 1e-9):4.0%}  {stage}")
+    for stage, took in sorted(seconds.items(), key=lambda item: -item[1].clock):
+        errors.print(f"  {took.clock:9.2f} s  {took.clock / max(total, 1e-9):4.0%}  {stage}")
 
 
 def _subject(model: Path | None, pykeen: Path | None, device: Device) -> Subject:
@@ -205,11 +202,6 @@ def _facts(subject: Subject, triple: Triple, split: Split | None, file: Path | N
     if not len(subject.graph.facts(split)):
         raise DataError(f"the model's graph has no {split} facts to explain")
     return torch.from_numpy(np.array(subject.graph.facts(split)))
-
-
-def _distinct(queries: Tensor) -> Tensor:
-    """Drop repeated queries, keeping the order."""
-    return torch.tensor(list(dict.fromkeys(map(tuple, queries.tolist()))), dtype=torch.long).reshape(-1, 3)
 
 
 def _print(found: list[Explanation], out: Path | None, json: bool) -> None:

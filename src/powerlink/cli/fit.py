@@ -32,7 +32,7 @@ from powerlink.pipeline import ExplainSettings
 from powerlink.report.wording import counted
 from powerlink.run.fitting import fit_explainer, spread_over
 from powerlink.run.outputs import check_output, is_fit
-from powerlink.run.queries import predicted_only
+from powerlink.run.queries import choose_queries
 
 
 @with_flags({"Computation graph (as in explain)": ExplainSettings}, only=("max_length", "hops", "hub_limit", "core"))
@@ -44,7 +44,7 @@ def fit(
     split: Annotated[Split, typer.Option(help="Fit on the facts of this split, each without itself.")] = "train",
     limit: Annotated[int, typer.Option(help="Fit on at most so many, taken evenly from the split.", min=1)] = 200,
     only_predicted: Annotated[
-        bool, typer.Option("--only-predicted", help="Only triples the model believes: score above 0, or rank 1.")
+        bool, typer.Option("--only-predicted", help="Only triples the model predicts: score above 0, or rank 1.")
     ] = False,
     own: SetOption = None,
     seed: SeedOption = 0,
@@ -70,11 +70,11 @@ def fit(
     if only_predicted:  # in an order of chance, so that the first that are believed come from everywhere
         order = torch.randperm(len(facts), generator=torch.Generator().manual_seed(seed))
         with counting("asking the model", len(facts)) as asked:
-            queries = predicted_only(subject, facts[order], limit, told=asked)
+            queries = choose_queries(subject, facts[order], "predicted", limit=limit, told=asked).queries
     else:
         queries = spread_over(facts, limit)
     if not len(queries):
-        raise DataError(f"the model believes none of the {split} facts: fit without --only-predicted")
+        raise DataError(f"the model predicts none of the {split} facts: fit without --only-predicted")
     losses: list[float] = []
     try:
         with progress("loss {task.fields[loss]}") as bar:

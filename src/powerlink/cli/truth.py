@@ -33,7 +33,7 @@ from powerlink.pipeline import ExplainSettings
 from powerlink.report.truth import as_plain, render_truth, write_truth
 from powerlink.report.wording import harmless
 from powerlink.run.claim import claimed
-from powerlink.run.queries import predicted_only
+from powerlink.run.queries import choose_queries
 from powerlink.run.truth import DEPTH, Task, Trial, find_ways
 from powerlink.verify.first_right import Match
 
@@ -87,7 +87,7 @@ def truth(
     ] = None,
     paths: Annotated[int, typer.Option(help="How many paths are looked at.", min=1)] = DEPTH,
     only_predicted: Annotated[
-        bool, typer.Option("--only-predicted", help="Only triples the model believes: score above 0, or rank 1.")
+        bool, typer.Option("--only-predicted", help="Only triples the model predicts: score above 0, or rank 1.")
     ] = False,
     limit: Annotated[int | None, typer.Option(help="At most so many queries of each model.", min=1)] = None,
     skip_unknown: Annotated[
@@ -169,7 +169,7 @@ def _tasks(
         queries = reasons.queries
         if only_predicted:
             with counting("asking the model", len(queries)) as asked:
-                queries = predicted_only(subject, queries, limit, told=asked)
+                queries = choose_queries(subject, queries, "predicted", limit=limit, told=asked).queries
         if not len(queries):
-            raise DataError(f"{label} believes none of the queries of {known}: leave out --only-predicted")
+            raise DataError(f"{label} predicts none of the queries of {known}: leave out --only-predicted")
         yield Task.of(subject, reasons, queries[:limit], label)

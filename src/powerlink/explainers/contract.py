@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
@@ -9,24 +11,42 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from powerlink.errors import ExplainerError
-from powerlink.explainers.protocol import EdgeScores, Explainer
+from powerlink.evidence import MOST_FACTS, EvidenceBatch
+from powerlink.explainers.protocol import EdgeScores, Explainer, Oracle, Proposal, Proposer, Wish
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
 
 
 def score_faithfully(explainer: Explainer, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
-    """Ask an explainer for its scores, and refuse it by name if they, or what it left of the model, are not right."""
+    """Ask an explainer for its scores, and refuse it by name if they are not right."""
+    scores = explainer.score_edges(model, graph, seed)
+    _refuse(explainer.name, fault_of(scores, graph))
+    return scores
+
+
+def propose_faithfully(proposer: Proposer, oracle: Oracle, graph: ComputationGraph, wish: Wish, seed: int) -> Proposal:
+    """Ask a proposer for evidence, and refuse it by name if that, or what it left of the model, is not right."""
+    with _watched(proposer.name, oracle.model):
+        proposal = proposer.propose(oracle, graph, wish, seed)
+        _refuse(proposer.name, fault_of_proposal(proposal, graph))
+    return proposal
+
+
+def _refuse(name: str, fault: str | None) -> None:
+    if fault is not None:
+        raise ExplainerError(f"the explainer {name} {fault}")
+
+
+@contextmanager
+def _watched(name: str, model: LinkModel) -> Iterator[None]:
+    """Refuse who changes the model, or draws numbers that do not follow from the seed."""
     before, generator = fingerprint(model), torch.get_rng_state()
     with _Draws() as draws:
-        scores = explainer.score_edges(model, graph, seed)
-    fault = fault_of(scores, graph)
-    if fault is None and fingerprint(model) != before:
-        fault = "changed the model it was to explain (parameters, gradients or the training flag)"
-    if fault is None and draws.seen and not torch.equal(torch.get_rng_state(), generator):
-        fault = "drew from torch's global generator: numbers must follow from the seed and the query alone"
-    if fault is not None:
-        raise ExplainerError(f"the explainer {explainer.name} {fault}")
-    return scores
+        yield
+    if fingerprint(model) != before:
+        _refuse(name, "changed the model it was to explain (parameters, gradients or the training flag)")
+    if draws.seen and not torch.equal(torch.get_rng_state(), generator):
+        _refuse(name, "drew from torch's global generator: numbers must follow from the seed and the query alone")
 
 
 class _Draws(TorchFunctionMode):
@@ -54,10 +74,35 @@ def fault_of(scores: Any, graph: ComputationGraph) -> str | None:
     values = getattr(scores, "values", None)
     if not isinstance(values, Tensor):
         return f"must return EdgeScores, not {type(scores).__name__}"
-    if scores.path_term is not None and scores.path_term.shape != (graph.num_queries,):
-        return f"returned a path_term of shape {tuple(scores.path_term.shape)}, not one per query"
+    if scores.remarks and len(scores.remarks) != graph.num_queries:
+        return f"returned remarks of {len(scores.remarks)} queries, and there are {graph.num_queries}"
     faults = (_fault_of_numbers(numbers, graph.kept) for numbers in (values, scores.by_route) if numbers is not None)
     return next((fault for fault in faults if fault), None)
+
+
+def fault_of_proposal(proposal: Any, graph: ComputationGraph) -> str | None:
+    """Say what is wrong with a proposal, to be read behind the proposer's name; None if nothing is."""
+    if not isinstance(proposal, Proposal):
+        return f"must return a Proposal, not {type(proposal).__name__}"
+    if proposal.remarks and len(proposal.remarks) != graph.num_queries:
+        return f"returned remarks of {len(proposal.remarks)} queries, and there are {graph.num_queries}"
+    if fault := _fault_of_evidence(proposal.evidence, graph):
+        return f"named evidence {fault}"
+    return None if proposal.mask is None else _fault_of_numbers(proposal.mask, graph.kept)
+
+
+def _fault_of_evidence(evidence: EvidenceBatch, graph: ComputationGraph) -> str | None:
+    query, edges, there = evidence.query, evidence.edges, evidence.edges >= 0
+    if edges.size(1) > MOST_FACTS:
+        return f"of {edges.size(1)} facts; {MOST_FACTS} are the most that can be judged"
+    if not query.numel():
+        return None
+    if bool((query.diff() < 0).any()) or not 0 <= int(query[0]) <= int(query[-1]) < graph.num_queries:
+        return "that is not sorted by query"
+    if not there.any(1).all() or bool((there[:, 1:] & ~there[:, :-1]).any()) or int(edges.max()) >= graph.num_edges:
+        return "without facts, or with edges that are not in the graph"
+    theirs = graph.query_of_edge[edges.clamp(min=0)] != query.unsqueeze(1)
+    return "of another query's edges" if bool((there & theirs).any()) else None
 
 
 def _fault_of_numbers(values: Tensor, kept: Tensor) -> str | None:

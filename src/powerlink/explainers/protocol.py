@@ -1,20 +1,23 @@
-"""Explainer, the seam: settings as fields, and one method."""
+"""The seams: an Explainer gives every edge a score; a Proposer, its general form, names evidence itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor
 
+from powerlink.evidence import EvidenceBatch
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject
 from powerlink.paths.propose import Cost
+from powerlink.paths.search import EDGES_AT_ONCE
 from powerlink.settings import setting as setting  # noqa: PLC0414 - explainers of other packages find it here
 
 SMALLEST_SCORE = 1e-6  # keeps 1/score and −log score finite
+Remarks = Sequence[tuple[str, ...]]  # by query: sentences a reader must know before believing
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +25,13 @@ class EdgeScores:
     """How much each edge of a computation graph matters to its query."""
 
     values: Tensor  # (num_edges,) in (0, 1] on kept edges, 0 on pruned ones; float64 if learned, see `mask_of`
-    path_term: Tensor | None = None  # (Q,) bool: whether a path term shaped the scores; None: there is no such term
     by_route: Tensor | None = None  # (num_edges,) what paths are searched by, where it is not the mask itself
+    remarks: Remarks = ()  # of each query; none at all where there is nothing to say
 
     @classmethod
-    def of_kept(cls, graph: ComputationGraph, values: Tensor, path_term: Tensor | None = None) -> EdgeScores:
+    def of_kept(cls, graph: ComputationGraph, values: Tensor, remarks: Remarks = ()) -> EdgeScores:
         """Spread values of the kept edges (E,) over all edges, none of them too small to be a cost."""
-        return cls(graph.kept_edges.scatter(values.clamp(min=SMALLEST_SCORE), graph.num_edges), path_term)
+        return cls(graph.kept_edges.scatter(values.clamp(min=SMALLEST_SCORE), graph.num_edges), remarks=remarks)
 
     @property
     def for_search(self) -> Tensor:
@@ -54,6 +57,63 @@ class Explainer(Protocol):
         ...
 
 
+class Oracle(Protocol):
+    """Answers "what if" about a batch: facts (S, most) are edges, one for each, padded with −1."""
+
+    @property
+    def model(self) -> LinkModel: ...
+
+    def sees(self, facts: Tensor) -> Tensor:
+        """Tell which facts (…) can change an answer at all: bool."""
+        ...
+
+    def now(self) -> Tensor:
+        """Return each question's number with all facts in place: (Q,)."""
+        ...
+
+    def without(self, question: Tensor, facts: Tensor) -> Tensor:
+        """Return the numbers (S,) of some questions (S,) without some facts."""
+        ...
+
+    def with_only(self, question: Tensor, facts: Tensor) -> Tensor:
+        """Return the numbers (S,) of some questions (S,) where nothing is left but some facts."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What is wanted of a proposer."""
+
+    count: int  # pieces of evidence for each query, at most
+    min_length: int
+    max_length: int
+    cost: Cost | None = None  # None: the proposer's own
+    at_once: int = EDGES_AT_ONCE  # tried together by a search
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """Evidence in an order; a mask where the proposer has one, which the paper's fidelity judges."""
+
+    evidence: EvidenceBatch
+    mask: Tensor | None = None  # (num_edges,) in (0, 1] on kept edges, 0 on pruned ones
+    remarks: Remarks = ()
+
+
+@runtime_checkable
+class Proposer(Protocol):
+    """Names evidence, paths or sets, best first; a frozen dataclass whose fields are its settings."""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        ...
+
+    def propose(self, oracle: Oracle, graph: ComputationGraph, wish: Wish, seed: int) -> Proposal:
+        """Name evidence among the kept edges. What is said of a query depends on (seed, query) alone."""
+        ...
+
+
 @runtime_checkable
 class Fitted(Protocol):
     """An explainer that is fitted once, on many queries of one model, and then applied to others."""
@@ -63,13 +123,6 @@ class Fitted(Protocol):
     def check_fit(self, subject: Subject) -> None:
         """Refuse, in one sentence, to explain without weights or with those of another model."""
         ...
-
-
-@runtime_checkable
-class LooksEverywhere(Protocol):
-    """An explainer that learns nothing, so it scores unpruned graphs as well: hubs and loose ends cost it no steps."""
-
-    looks_everywhere: ClassVar[bool]
 
 
 class Fitting(Protocol):
@@ -95,7 +148,12 @@ class Fitting(Protocol):
         ...
 
 
-def described(explainer: Explainer) -> dict[str, Any]:
+def looks_everywhere(explainer: Explainer | Proposer) -> bool:
+    """Say whether it looks at unpruned graphs: it learns nothing, so hubs and loose ends cost it no steps."""
+    return bool(getattr(explainer, "looks_everywhere", False))
+
+
+def described(explainer: Explainer | Proposer) -> dict[str, Any]:
     """Return the values that tell two explainers of one name apart, for reports."""
     own = fields(explainer)  # type: ignore[arg-type]
     return {f.name: getattr(explainer, f.name) for f in own if f.compare and f.name != "name"}

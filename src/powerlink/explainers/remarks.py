@@ -13,6 +13,12 @@ FULL, EMPTY = 0.95, 0.05  # a mask above or below everywhere tells no edge from 
 SATURATED = "the mask is close to 1 on every edge of the paths it proposes: their order is by length"
 SATURATED_EVERYWHERE = "the mask is close to 1 nearly everywhere: it singles out nothing"
 HOLLOW = "the mask is close to 0 everywhere: it keeps nothing"
+NO_WALK = "no walk was short enough for the path term: the mask was learned without it"
+
+
+def remarks_where(condition: Tensor, remark: str) -> list[tuple[str, ...]]:
+    """Return a remark for each query (Q,) of which a condition holds."""
+    return [(remark,) if holds else () for holds in condition.tolist()]
 
 
 def remarks_on_mask(graph: ComputationGraph, scores: EdgeScores, proposed: PathBatch) -> list[tuple[str, ...]]:
@@ -27,13 +33,12 @@ def remarks_on_mask(graph: ComputationGraph, scores: EdgeScores, proposed: PathB
     least = mask.new_ones(graph.num_queries).scatter_reduce(0, proposed.query, weakest, "amin")
     has_paths = torch.bincount(proposed.query, minlength=graph.num_queries) > 0
     by_length = has_paths & (least > FULL) if scores.by_route is None else torch.zeros_like(has_paths)
-    told = {
-        SATURATED_EVERYWHERE: (count > 0) & (share_full > FULL),
-        SATURATED: by_length,
-        HOLLOW: (count > 0) & (largest < EMPTY),
-    }
-    flags = {remark: which.tolist() for remark, which in told.items()}
-    return [tuple(remark for remark, which in flags.items() if which[q]) for q in range(graph.num_queries)]
+    told = [
+        remarks_where((count > 0) & (share_full > FULL), SATURATED_EVERYWHERE),
+        remarks_where(by_length, SATURATED),
+        remarks_where((count > 0) & (largest < EMPTY), HOLLOW),
+    ]
+    return [tuple(remark for part in query for remark in part) for query in zip(*told, strict=True)]
 
 
 def _per_query(graph: ComputationGraph, values: Tensor) -> Tensor:

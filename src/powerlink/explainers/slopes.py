@@ -11,8 +11,9 @@ from torch import Tensor
 from powerlink.errors import SettingsError
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.models.protocol import LinkModel, logits_by_weight
+from powerlink.models.protocol import LinkModel
 from powerlink.paths.propose import Cost
+from powerlink.questions import asked_by_weight
 from powerlink.settings import setting
 
 FLOOR = 1e-3  # least score of an edge, as a share of the query's largest: every edge can still be part of a path
@@ -45,7 +46,7 @@ class Slopes:
 
 def fact_slopes(model: LinkModel, graph: ComputationGraph, points: int = 1) -> Tensor:
     """Return the slope of each edge's fact, both directions, a mean over `points` weights from 1 down: (num_edges,)."""
-    logits = logits_by_weight(model, graph, graph.triples)
+    logits = asked_by_weight(model, graph, graph)
     total = torch.zeros(graph.num_edges, dtype=graph.norm.dtype, device=graph.device)
     for point in range(points):
         weight = torch.full_like(total, 1 - point / points).requires_grad_()

@@ -32,6 +32,7 @@ class ComputationGraph(Edges):
     edge: Tensor  # (num_edges,) its id in the message graph
     reverse: Tensor  # (num_edges,) the same fact in the other direction
     kept: Tensor  # (num_edges,) bool: survived pruning
+    foil: Tensor | None = None  # (Q,) node that the tail is held against, −1 where there is none
     features: tuple[Tensor, Tensor] | None = None  # whole-graph encoding: (num_nodes, d) rows, (2R, d) relations
 
     @property
@@ -47,6 +48,18 @@ class ComputationGraph(Edges):
     def edge_row(self) -> Tensor:
         """Where each query's edges begin: (Q + 1,)."""
         return row_pointer(self.query_of_edge, self.num_queries)
+
+    @property
+    def against(self) -> Tensor | None:
+        """Which queries have a foil, (Q,) bool; None: none has."""
+        return None if self.foil is None else self.foil >= 0
+
+    @property
+    def ends(self) -> Tensor:
+        """The nodes a query is answered with: head and tail (Q, 2), and the foil, else the tail again (Q, 3)."""
+        if self.foil is None:
+            return torch.stack([self.head, self.tail], dim=1)
+        return torch.stack([self.head, self.tail, torch.where(self.foil >= 0, self.foil, self.tail)], dim=1)
 
     @property
     def triples(self) -> Tensor:
@@ -114,11 +127,14 @@ class KeptEdges(Edges):
         return values.new_zeros(size).index_copy(0, self.index, values)
 
 
-def extract(graph: MessageGraph, queries: Tensor, hops: int) -> ComputationGraph:
-    """Cut out what each query (Q, 3) can see within `hops` of its head or tail, walking only those rows."""
+def extract(graph: MessageGraph, queries: Tensor, hops: int, foils: Tensor | None = None) -> ComputationGraph:
+    """Cut out what each query (Q, 3) can see within `hops` of its head or tail, walking only those rows.
+
+    With `foils` (Q,), −1 where a query has none, also what is around its foil.
+    """
     queries = queries.to(graph.device)
     size = graph.num_nodes
-    nodes, level = _neighbourhood(graph, queries, hops)
+    nodes, level = _neighbourhood(graph, queries, hops, foils)
     query_of_node, entity = nodes // size, nodes % size
 
     begin, end = graph.row[entity], graph.row[entity + 1]
@@ -126,7 +142,7 @@ def extract(graph: MessageGraph, queries: Tensor, hops: int) -> ComputationGraph
     source, inside = find_among(nodes, (query_of_node * size)[target] + graph.source[edge], queries.size(0) * size)
     # An edge of the message graph lies, in its target's row, where it lies there.
     shift = (end - begin).cumsum(0) - end
-    asked, fact = target_edges(graph, queries)
+    asked, fact = target_edges(graph, queries, foils)
     inside[fact + shift[find_sorted(nodes, asked * size + graph.target[fact])[0]]] = False
     left = inside.nonzero().squeeze(1)
     place = inside.cumsum(0) - 1
@@ -150,6 +166,7 @@ def extract(graph: MessageGraph, queries: Tensor, hops: int) -> ComputationGraph
         edge=edge,
         reverse=place[graph.reverse[edge] + shift[source]],
         kept=torch.ones_like(edge, dtype=torch.bool),
+        foil=None if foils is None else torch.searchsorted(nodes, ids * size + foils).where(foils >= 0, -1),
     )
 
 
@@ -167,11 +184,14 @@ def node_counts(graph: MessageGraph, queries: Tensor, hops: int) -> Tensor:
     return torch.bincount(nodes // graph.num_nodes, minlength=queries.size(0))
 
 
-def _neighbourhood(graph: MessageGraph, queries: Tensor, hops: int) -> tuple[Tensor, Tensor]:
+def _neighbourhood(
+    graph: MessageGraph, queries: Tensor, hops: int, foils: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the sorted keys query·N + entity of all nodes within `hops`, and each one's distance."""
     size = graph.num_nodes
     ids = torch.arange(queries.size(0), device=graph.device) * size
-    frontier = torch.cat([ids + queries[:, 0], ids + queries[:, 2]]).unique()
+    ends = [queries[:, 0], queries[:, 2], *([] if foils is None else [foils.where(foils >= 0, queries[:, 2])])]
+    frontier = torch.cat([ids + end for end in ends]).unique()
     nodes, level = frontier, torch.zeros_like(frontier)
     for hop in range(1, hops + 1):
         owner, edge = expand_rows(graph.row, frontier % size)
@@ -191,8 +211,13 @@ def _is_target_fact(graph: MessageGraph, query: Tensor, edge: Tensor) -> Tensor:
     return forward | backward
 
 
-def target_edges(graph: MessageGraph, queries: Tensor) -> tuple[Tensor, Tensor]:
-    """Find the facts in question among the graph's edges: return (query, edge) of both directions."""
+def target_edges(graph: MessageGraph, queries: Tensor, foils: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Find the facts in question among the graph's edges, the foils' among them: (query, edge) of both directions."""
+    if foils is not None:
+        held = torch.stack([*queries[:, :2].unbind(1), foils.where(foils >= 0, queries[:, 2])], dim=1)
+        asked, edge = target_edges(graph, torch.cat([queries, held]))
+        pairs = torch.stack([asked % max(queries.size(0), 1), edge], dim=1).unique(dim=0)
+        return pairs[:, 0], pairs[:, 1]
     owner, edge = expand_rows(graph.row, torch.cat([queries[:, 2], queries[:, 0]]))
     owner = owner % max(queries.size(0), 1)
     found = _is_target_fact(graph, queries[owner], edge)

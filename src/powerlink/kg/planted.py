@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from powerlink.errors import SettingsError
-from powerlink.explanation import ExplainedPath
+from powerlink.explanation import Evidence
 from powerlink.kg.explained_links import GroundTruth
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names, Triples
 
@@ -90,7 +90,7 @@ class Planted:
         """Where each (entity, relation) leads in the training graph, inverses included."""
         return _neighbours(map(tuple, self.graph.train.tolist()), self.graph.num_relations)
 
-    def steps_of(self, path: ExplainedPath) -> tuple[Step, ...]:
+    def steps_of(self, path: Evidence) -> tuple[Step, ...]:
         """Return a told path as steps, to be held against the true ones."""
         graph = self.graph
         return tuple(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -12,14 +11,6 @@ from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.paths.search import EDGES_AT_ONCE, PathBatch, SearchGraph, best_paths
 
 Cost = Literal["inverse", "log", "log-degree"]
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Paths to be judged, sorted by query, each with its proposer's place in the list of proposers."""
-
-    paths: PathBatch
-    proposer: Tensor  # (P,)
 
 
 def edge_cost(scores: Tensor, how: Literal["inverse", "log"]) -> Tensor:
@@ -127,18 +118,3 @@ def _hops(start: Tensor, source: Tensor, target: Tensor, num_nodes: int, most: i
     for _ in range(most):
         hops = hops.scatter_reduce(0, target, hops[source] + 1, "amin")
     return hops
-
-
-def pool(proposals: list[PathBatch]) -> Candidates:
-    """Join several proposers' paths; what two propose belongs to the first."""
-    joined = PathBatch(
-        *(torch.cat([getattr(part, name) for part in proposals]) for name in ("query", "edges", "length", "cost"))
-    )
-    proposer = torch.cat([torch.full_like(part.query, i) for i, part in enumerate(proposals)])
-    key = torch.cat([joined.query.unsqueeze(1), joined.edges], dim=1)
-    distinct, number = key.unique(dim=0, return_inverse=True)
-    first = number.new_full((distinct.size(0),), joined.count)
-    first = first.scatter_reduce(0, number, torch.arange(joined.count, device=number.device), "amin")
-    first = first.sort().values
-    first = first[joined.query[first].argsort(stable=True)]
-    return Candidates(joined.select(first), proposer[first])

@@ -15,11 +15,14 @@ from powerlink.adapters.normaliser import Normaliser
 from powerlink.adapters.weighted_layers import check_flow, layers_of
 from powerlink.errors import ModelError, SettingsError
 from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.explainers.proposals import Proposing
 from powerlink.explainers.protocol import Explainer
 from powerlink.graphs.computation_graph import ComputationGraph, extract
-from powerlink.pipeline import ExplainSettings, find_paths, prune_for
+from powerlink.pipeline import ExplainSettings, find_evidence, prune_for
 from powerlink.pyg_explainer.pairing import PairedEdges, pair_up
 from powerlink.pyg_explainer.whole_model import LABELS, WholeModel
+from powerlink.verify.counterfactual import Room
+from powerlink.verify.oracle import Removal
 
 EdgeMask = Literal["paths", "scores"]
 
@@ -103,14 +106,16 @@ class PowerLinkExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             return mask, []
         hidden = model.hidden
         graph = graph.with_features(hidden, _relation_codes(2 * messages.num_relations, hidden))
-        found = find_paths(model, graph, self.explainer, self.settings, self.seed)
-        paths = [path[path >= 0] for path in found.shown[0] if (path >= 0).any()]
+        oracle = Removal(model, graph, Room.of(graph.device))
+        proposing = Proposing(oracle, graph, self.settings.wish, self.seed)
+        found, choice = find_evidence(proposing, oracle, self.explainer, self.settings)
+        paths = [path[path >= 0] for path in choice.edges_of(found.candidates.evidence)[0] if (path >= 0).any()]
         if self.mask == "paths":
             for path in paths:
                 mask[_columns(graph, edges, torch.cat([path, graph.reverse[path]]))] = 1.0
-        else:
+        elif found.mask is not None:
             there = edges.column[graph.edge] >= 0
-            mask[edges.column[graph.edge[there]]] = found.scores.values.detach()[there].to(mask.dtype)
+            mask[edges.column[graph.edge[there]]] = found.mask.detach()[there].to(mask.dtype)
         return mask, [_walked(graph, edges, path) for path in paths]
 
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from powerlink.explanation import ExplainedPath, Explanation, Fact, MadeBy, Outcome, Status
+from powerlink.explanation import Evidence, Explanation, Fact, MadeBy, Outcome, Status
 from powerlink.report import sentences, svg, wording
-from powerlink.report.measures import Measure, leading, odds_share, slight_hops
+from powerlink.report.measures import Measure, leading, noun, odds_share, slight_hops
 from powerlink.report.wording import harmless
 
 View = dict[str, Any]
@@ -34,8 +34,8 @@ def card(explanation: Explanation) -> View:
         "judged": sentences.judged(explanation),
         "why": sentences.WHY,
         "order": sentences.order(explanation),
-        "paths": [_path(path, explanation) for path in explanation.paths],
-        "drawing": svg.view(explanation) if explanation.paths else None,
+        "paths": [_path(path, explanation) for path in explanation.evidence],
+        "drawing": svg.view(explanation) if explanation.evidence else None,
         "how_much": sentences.HOW_MUCH,
         "together": _together(explanation),
         "deletion": _deletion(explanation),
@@ -52,6 +52,7 @@ def made_by_rows(made_by: MadeBy) -> list[View]:
     """Return what is needed to make the same explanation again."""
     return [
         _row("explainer", made_by.explainer),
+        *(_row(name.replace("_", " "), value) for name, value in made_by.explainer_settings.items()),
         *(_row(name.replace("_", " "), value) for name, value in made_by.settings.items()),
         _row("seed", made_by.seed),
         _row("graph", made_by.graph),
@@ -84,12 +85,13 @@ def _change(explanation: Explanation, outcome: Outcome) -> View | None:
     }
 
 
-def _path(path: ExplainedPath, explanation: Explanation) -> View:
+def _path(path: Evidence, explanation: Explanation) -> View:
     slight = slight_hops(explanation, path)
     carried = path.together is not None
     cost, score = sentences.own_cost(path)
     alone = [{"effect": effect, "slight": i in slight} for i, effect in enumerate(sentences.each_alone(path))]
     view = {
+        "kind": path.kind,
         "start": harmless(path.facts[0].source) if path.facts else "",
         "hops": [
             {
@@ -97,17 +99,18 @@ def _path(path: ExplainedPath, explanation: Explanation) -> View:
                 "inverse": fact.inverse,
                 "visible": fact.visible,
                 "slight": i in slight,
+                "source": harmless(fact.source),
                 "target": harmless(fact.target),
             }
             for i, fact in enumerate(path.facts)
         ],
         "spoken": spoken(path.facts),
-        "notes": sentences.hop_notes(path),
+        "notes": sentences.fact_notes(path),
         "against": sentences.against_note(explanation, path),
         "together": None if path.together is None else wording.carried(path.together),
         "bar": None if path.together is None else _bar("carried", path.together),
         "alone": alone,
-        "slight": sentences.slight_note(slight),
+        "slight": sentences.slight_note(path, slight),
         "own": {"cost": cost, "score": score},
         "without": _change(explanation, Outcome(path.score_without, path.rank_without)),
         "proposed_by": harmless(path.proposed_by) if path.proposed_by else None,
@@ -121,9 +124,9 @@ def _path(path: ExplainedPath, explanation: Explanation) -> View:
 def _together(explanation: Explanation) -> list[View]:
     """Return what removing the paths one after another does, then all of them, then all else."""
     rows: list[tuple[str, Outcome | None]] = [
-        ("without path 1" if m == 1 else f"without paths 1–{m}", outcome)
+        (f"without {noun(explanation, m)} {'1' if m == 1 else f'1–{m}'}", outcome)
         for m, outcome in sorted(explanation.without_top.items())
-        if m < len(explanation.paths)
+        if m < len(explanation.evidence)
     ]
     rows += [("without all of these", explanation.without_all), ("with only these", explanation.only_these)]
     return [

@@ -83,7 +83,7 @@ class Drawing:
 
 def lay_out(explanation: Explanation) -> Drawing:
     """Place the paths from head (left) to tail (right), with columns of labels between those of nodes."""
-    merged = merge_paths(explanation.query, explanation.paths)
+    merged = merge_paths(explanation.query, explanation.evidence)
     texts = [break_lines(harmless(name), NODE_FONT, _NODE_WIDTH, 3) for name in merged.names]
     labels = [break_lines(harmless(hop.fact.relation), LABEL_FONT, _LABEL_WIDTH, 3) for hop in merged.hops]
     items = [_node_item(node, text, merged) for node, text in enumerate(texts)]
@@ -103,7 +103,7 @@ def lay_out(explanation: Explanation) -> Drawing:
 
 def edge_strengths(explanation: Explanation, hops: Sequence[Hop]) -> tuple[list[float], float]:
     """Return how far the score falls without each hop's fact, as shares of the largest fall, and that fall."""
-    falls = [max(0.0, *(fact_fall(explanation, explanation.paths[p], hop.fact) for p in hop.paths)) for hop in hops]
+    falls = [max(0.0, *(fact_fall(explanation, explanation.evidence[p], hop.fact) for p in hop.paths)) for hop in hops]
     largest = max(falls, default=0.0)
     return [fall / largest if largest else 0.0 for fall in falls], largest
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from powerlink.errors import MismatchError, SettingsError, UnknownNameError
-from powerlink.explanation import ExplainedPath, Explanation, Fact
+from powerlink.explanation import Evidence, Explanation, Fact
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ def to_networkx(explanation: Explanation) -> networkx.MultiDiGraph:
         tail=explanation.query.tail,
         status=explanation.status.value,
         score=explanation.score,
-        together=[path.together for path in explanation.paths],
-        witnesses=[path.witnesses for path in explanation.paths],
+        together=[path.together for path in explanation.evidence],
+        witnesses=[path.witnesses for path in explanation.evidence],
         deletion=list(explanation.deletion),
         remarks=list(explanation.remarks),
     )
     graph.add_node(explanation.query.head, role="head")
     graph.add_node(explanation.query.tail, role="tail")
-    effects = {_triple(fact): fact.effect for path in explanation.paths for fact in path.facts}
+    effects = {_triple(fact): fact.effect for path in explanation.evidence for fact in path.facts}
     for (head, relation, tail), (numbers, worth) in _facts(explanation).items():
         for name in (head, tail):
             if name not in graph:
@@ -67,7 +67,7 @@ def to_dataframe(explanation: Explanation) -> pandas.DataFrame:
             path.rank_without,
             path.proposed_by,
         )
-        for number, path in enumerate(explanation.paths, start=1)
+        for number, path in enumerate(explanation.evidence, start=1)
         for hop, fact in enumerate(path.facts, start=1)
     ]
     return _optional("pandas").DataFrame(rows, columns=COLUMNS)
@@ -111,10 +111,10 @@ def _facts(explanation: Explanation) -> dict[tuple[str, str, str], tuple[list[in
     A fact is worth what the best of its paths is: the fall of the score without it, as a share of the largest such
     fall. No fact of a path is worth nothing, so that none is taken for an edge outside all paths.
     """
-    falls = [max(_fall(explanation, path), 0.0) for path in explanation.paths]
+    falls = [max(_fall(explanation, path), 0.0) for path in explanation.evidence]
     largest = max(falls, default=0.0)
     found: dict[tuple[str, str, str], tuple[list[int], float]] = {}
-    for number, (path, fall) in enumerate(zip(explanation.paths, falls, strict=True), start=1):
+    for number, (path, fall) in enumerate(zip(explanation.evidence, falls, strict=True), start=1):
         worth = max(fall / largest, 1e-3) if largest else 1.0
         for key in map(_triple, path.facts):
             numbers, best = found.get(key, ([], 0.0))
@@ -130,7 +130,7 @@ def _place_of(fact: tuple[str, str, str], graph: KnowledgeGraph, place: dict[tup
     raise MismatchError(f"the fact {' '.join(fact)} is not in this graph: give the one that was explained")
 
 
-def _fall(explanation: Explanation, path: ExplainedPath) -> float:
+def _fall(explanation: Explanation, path: Evidence) -> float:
     return (explanation.score or 0.0) - path.score_without
 
 

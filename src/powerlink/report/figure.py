@@ -52,7 +52,7 @@ def draw(explanation: Explanation) -> Figure:
     inner = width - 2 * _MARGIN
     title, said, doubts = _title(explanation, inner), _said(explanation), _doubts(explanation, inner)
     above = _MARGIN + (len(title) + 1 + len(doubts)) * _TITLE_LINE + _MARGIN
-    below = 2 * _TITLE_LINE if explanation.paths else 0.0
+    below = 2 * _TITLE_LINE if explanation.evidence else 0.0
     height = above + drawing.height + below
     figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
@@ -69,7 +69,7 @@ def draw(explanation: Explanation) -> Figure:
         _edge(axes, edge)
     for node in drawing.nodes:
         _node(axes, node)
-    if explanation.paths:
+    if explanation.evidence:
         _legend(axes, explanation, drawing, left + _MARGIN)
     return figure
 

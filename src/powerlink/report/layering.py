@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from powerlink.explanation import ExplainedPath, Fact, Query
+from powerlink.explanation import Evidence, Fact, Query
 
 HEAD, TAIL = 0, 1
 
@@ -30,8 +30,8 @@ class MergedPaths:
     columns: tuple[int, ...]  # per node; every hop leads to a later column
 
 
-def merge_paths(query: Query, paths: Sequence[ExplainedPath]) -> MergedPaths:
-    """Let paths share the nodes they have in common.
+def merge_paths(query: Query, paths: Sequence[Evidence]) -> MergedPaths:
+    """Let paths and sets share the nodes they have in common.
 
     Two paths may pass two nodes in opposite orders; the later path then gets a copy of one of them, so that
     every hop can lead from left to right.
@@ -42,6 +42,15 @@ def merge_paths(query: Query, paths: Sequence[ExplainedPath]) -> MergedPaths:
     known: dict[Fact, Fact] = {}  # a fact is one edge, even where rounding gave it two effects
     wanted: dict[int, list[float]] = {HEAD: [0.0], TAIL: [1.0]}  # node → where its paths would have it
     for p, path in enumerate(paths):
+        if path.kind == "set":
+            for fact in path.facts:
+                start, end, walked = _loose_hop(query, fact, names, after)
+                after[start].add(end)
+                wanted.setdefault(end, []).append(0.5)
+                wanted.setdefault(start, []).append(0.5)
+                same = known.setdefault(replace(walked, effect=None), walked)
+                walked_by.setdefault((start, end, same), []).append(p)
+            continue
         here = HEAD
         for i, fact in enumerate(path.facts, start=1):
             there = TAIL if i == len(path.facts) else _shared_node(fact.target, here, names, after)
@@ -56,6 +65,26 @@ def merge_paths(query: Query, paths: Sequence[ExplainedPath]) -> MergedPaths:
             here = there
     hops = tuple(Hop(*key, tuple(dict.fromkeys(walkers))) for key, walkers in walked_by.items())
     return MergedPaths(tuple(names), hops, _columns(after, wanted))
+
+
+def _loose_hop(query: Query, fact: Fact, names: list[str], after: dict[int, set[int]]) -> tuple[int, int, Fact]:
+    """Place a fact that is part of no path, walked in the direction that keeps every hop leading to the right."""
+
+    def node(name: str) -> int:
+        if name not in names:
+            names.append(name)
+            after[len(names) - 1] = set()
+        return HEAD if name == query.head else TAIL if name == query.tail else names.index(name)
+
+    for walked in (fact, replace(fact, inverse=not fact.inverse)):
+        here, there = node(walked.source), node(walked.target)
+        if here != TAIL and there != HEAD and not _reaches(there, here, after):
+            return here, there, walked
+    here = node(fact.source)
+    here = HEAD if here == TAIL else here
+    names.append(fact.target)  # neither way fits: a copy of the far end stands for it
+    after[len(names) - 1] = set()
+    return here, len(names) - 1, fact
 
 
 def _shared_node(name: str, here: int, names: Sequence[str], after: dict[int, set[int]]) -> int | None:
@@ -83,7 +112,7 @@ def _columns(after: dict[int, set[int]], wanted: dict[int, list[float]]) -> tupl
     for node in order:
         for target in after[node]:
             earliest[target] = max(earliest[target], earliest[node] + 1)
-    last = max(1, earliest[TAIL])
+    last = max(1, *earliest.values())
     latest = dict.fromkeys(after, last)
     for node in reversed(order):
         latest[node] = min((latest[target] - 1 for target in after[node]), default=last)

@@ -5,50 +5,57 @@ from __future__ import annotations
 import math
 from enum import Enum
 
-from powerlink.explanation import ExplainedPath, Explanation, Fact
-from powerlink.verify.selection import DECORATIVE
+from powerlink.explanation import Evidence, Explanation, Fact
+from powerlink.verify.choice import DECORATIVE
 
 
 class Measure(Enum):
-    """What the order of the paths follows; a path's first number is this one."""
+    """What the order of the evidence follows; a piece's first number is this one."""
 
     TOGETHER = "what their facts carry together"
     WITHOUT = "the fall of the score without them"
     OWN = "the explainer's own cost"
 
 
+def noun(explanation: Explanation, count: int | None = None) -> str:
+    """Return what the evidence is to be called: paths, sets, or pieces where there are both."""
+    kinds = {piece.kind for piece in explanation.evidence}
+    name = kinds.pop() if len(kinds) == 1 else "piece"
+    return name if (len(explanation.evidence) if count is None else count) == 1 else f"{name}s"
+
+
 def leading(explanation: Explanation) -> Measure:
-    """Return by what these paths were chosen; older reports knew the fall of the score and the mask alone."""
+    """Return by what this evidence was chosen; older reports knew the fall of the score and the mask alone."""
     select = explanation.made_by.settings.get("select") if explanation.made_by else None
     if select == "mask":
         return Measure.OWN
-    measured = all(path.together is not None for path in explanation.paths)
+    measured = all(piece.together is not None for piece in explanation.evidence)
     return Measure.TOGETHER if select == "carried" and measured else Measure.WITHOUT
 
 
-def path_fall(explanation: Explanation, path: ExplainedPath) -> float:
-    """Return how far the score falls without this path's facts; 0 where there is no score."""
-    return 0.0 if explanation.score is None else explanation.score - path.score_without
+def fall_of(explanation: Explanation, piece: Evidence) -> float:
+    """Return how far the score falls without these facts; 0 where there is no score."""
+    return 0.0 if explanation.score is None else explanation.score - piece.score_without
 
 
-def fact_fall(explanation: Explanation, path: ExplainedPath, fact: Fact) -> float:
-    """Return how far the score falls without this fact; in older reports, without the path it is on."""
-    return path_fall(explanation, path) if fact.effect is None else fact.effect
+def fact_fall(explanation: Explanation, piece: Evidence, fact: Fact) -> float:
+    """Return how far the score falls without this fact; in older reports, without the piece it is part of."""
+    return fall_of(explanation, piece) if fact.effect is None else fact.effect
 
 
-def slight_hops(explanation: Explanation, path: ExplainedPath) -> tuple[int, ...]:
-    """Return which hops of a path of three or more, counted from 0, the model hardly uses; not all of them."""
-    least = DECORATIVE * abs(path_fall(explanation, path))
-    slight = [fact.effect is not None and abs(fact.effect) < least for fact in path.facts]
-    if len(path.facts) < 3 or all(slight):
+def slight_hops(explanation: Explanation, piece: Evidence) -> tuple[int, ...]:
+    """Return which of three or more facts, counted from 0, the model hardly uses; not all of them."""
+    least = DECORATIVE * abs(fall_of(explanation, piece))
+    slight = [fact.effect is not None and abs(fact.effect) < least for fact in piece.facts]
+    if len(piece.facts) < 3 or all(slight):
         return ()
-    return tuple(i for i, fact in enumerate(path.facts) if slight[i] and fact.visible)
+    return tuple(i for i, fact in enumerate(piece.facts) if slight[i] and fact.visible)
 
 
 def work_apart(explanation: Explanation) -> bool:
-    """Return whether no path of several facts carries together more than a decorative share of its fall."""
-    several = [path for path in explanation.paths if len(path.facts) > 1]
-    known = [(path.together, path_fall(explanation, path)) for path in several if path.together is not None]
+    """Return whether no piece of several facts carries together more than a decorative share of its fall."""
+    several = [piece for piece in explanation.evidence if len(piece.facts) > 1]
+    known = [(piece.together, fall_of(explanation, piece)) for piece in several if piece.together is not None]
     return len(known) == len(several) > 0 and all(joint < DECORATIVE * abs(fall) for joint, fall in known)
 
 

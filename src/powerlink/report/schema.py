@@ -15,12 +15,31 @@ from enum import StrEnum
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from powerlink.errors import DataError
-from powerlink.explanation import Explanation
+from powerlink.explainers.remarks import NO_WALK
+from powerlink.explanation import Explanation, Status
 
-SCHEMA = 1
+SCHEMA = 2
+
+# Of version 1, whose `settings` held those of the explanation and of the explainer side by side, and whose evidence was
+# always a path.
+_SETTINGS_1 = {
+    *(
+        "paths",
+        "min_length",
+        "max_length",
+        "hops",
+        "hub_limit",
+        "core",
+        "candidates",
+        "select",
+        "also_consider",
+        "cost",
+    ),
+}
+_WITHOUT_PATH_TERM_1 = "explained_without_path_term"
 
 # What JSON allows raw inside a string but a line-oriented tool, a terminal or UTF-8 does not.
 _UNSAFE = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -45,7 +64,21 @@ def from_json(line: str) -> Explanation:
         raise DataError(f'not an explanation: a line starts with {{"schema": {SCHEMA}, …}}')
     if version > SCHEMA:
         raise DataError(f"written by a newer powerlink (schema {version}; this one reads up to {SCHEMA})")
+    if version == 1:
+        value = _from_version_1(value)
     return cast(Explanation, _typed(Explanation, value, ""))
+
+
+def _from_version_1(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a line of version 1 as one of version 2."""
+    made_by = value.get("made_by")
+    if isinstance(made_by, dict) and isinstance(both := made_by.get("settings"), dict):
+        own = {name: both[name] for name in both if name in _SETTINGS_1}
+        theirs = {name: both[name] for name in both if name not in _SETTINGS_1}
+        value = {**value, "made_by": {**made_by, "settings": own, "explainer_settings": theirs}}
+    if value.get("status") == _WITHOUT_PATH_TERM_1 and isinstance(value.get("remarks", []), list):
+        value = {**value, "status": Status.EXPLAINED.value, "remarks": [NO_WALK, *value.get("remarks", [])]}
+    return {("evidence" if name == "paths" else name): item for name, item in value.items()}
 
 
 def read_explanations(path: str | PathLike[str]) -> list[Explanation]:
@@ -127,6 +160,10 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
         return value
     if kind is float:
         return _number(value, where)
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise DataError(f"{where} is {_shortened(json.dumps(value))}; it must be {' or '.join(get_args(kind))}")
+        return value
     if issubclass(kind, StrEnum):
         if value not in list(kind):
             raise DataError(f"{where} is {_shortened(json.dumps(value))}; it must be one of {', '.join(kind)}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from powerlink.explanation import ExplainedPath, Explanation, Outcome, Status
+from powerlink.explanation import Evidence, Explanation, Outcome, Status
 from powerlink.report import wording
-from powerlink.report.measures import Measure, leading, path_fall, work_apart
+from powerlink.report.measures import Measure, fall_of, leading, noun, work_apart
 
 WHY = "Why"
 HOW_MUCH = "How much hangs on these"
@@ -19,7 +19,7 @@ _SHOWN_STEPS = 8
 
 
 def lead(explanation: Explanation) -> str:
-    """Say what goes with the paths, and plainly where little does."""
+    """Say what goes with the evidence, and plainly where little does."""
     without, only = explanation.without_all, explanation.only_these
     said = []
     if explanation.score is not None and without is not None:
@@ -27,23 +27,24 @@ def lead(explanation: Explanation) -> str:
     if explanation.score is not None and only is not None and explanation.score - only.score > _COLLAPSE:
         said.append(_only_these(explanation, explanation.score, only))
     if work_apart(explanation):
-        these = "this path" if len(explanation.paths) == 1 else "these paths"
-        said.append(f"The facts of {these} work one by one, hardly together.")
+        these = "this" if len(explanation.evidence) == 1 else "these"
+        said.append(f"The facts of {these} {noun(explanation)} work one by one, hardly together.")
     return " ".join(said)
 
 
 def _without_all(explanation: Explanation, score: float, without: Outcome) -> str:
     change = wording.change(score, without.score)
     falls = without.score < score
-    paths = "this path" if len(explanation.paths) == 1 else f"these {len(explanation.paths)} paths"
-    said = f"Without {paths} the score {'falls' if falls else 'goes'} from {change.before} to {change.after}"
+    count = len(explanation.evidence)
+    these = f"this {noun(explanation)}" if count == 1 else f"these {count} {noun(explanation)}"
+    said = f"Without {these} the score {'falls' if falls else 'goes'} from {change.before} to {change.after}"
     if explanation.rank is None or without.rank is None:
         return f"{said}."
     before, after = wording.rank(explanation.rank), wording.rank(without.rank)
     if before != after:
         return f"{said}, and the rank goes from {before} to {after}."
-    these = "it" if len(explanation.paths) == 1 else "them"
-    return f"{said}, {'but' if falls else 'and'} the rank stays {before}: the rank does not hang on {these}."
+    them = "it" if count == 1 else "them"
+    return f"{said}, {'but' if falls else 'and'} the rank stays {before}: the rank does not hang on {them}."
 
 
 def _only_these(explanation: Explanation, score: float, only: Outcome) -> str:
@@ -65,7 +66,7 @@ def status_sentence(status: Status) -> str:
 
 
 def is_doubtful(status: Status) -> bool:
-    """Return whether this status says that the paths that were found carry nothing much."""
+    """Return whether this status says that what was found carries nothing much."""
     return status in _DOUBTFUL
 
 
@@ -75,8 +76,8 @@ def remarks(explanation: Explanation) -> list[str]:
 
 
 def order(explanation: Explanation) -> str:
-    """Say what the order of the paths follows."""
-    if leading(explanation) is Measure.TOGETHER and any((path.together or 0.0) <= 0 for path in explanation.paths):
+    """Say what the order of the evidence follows."""
+    if leading(explanation) is Measure.TOGETHER and any((piece.together or 0.0) <= 0 for piece in explanation.evidence):
         return (
             "Fewest facts first, then by what they carry together; "
             "behind them, fewest facts first, those that carry nothing together, by the fall of the score."
@@ -88,42 +89,47 @@ def order(explanation: Explanation) -> str:
     }[leading(explanation)]
 
 
-def hop_notes(path: ExplainedPath) -> list[str]:
+def fact_notes(piece: Evidence) -> list[str]:
     """Say which hops the model does not see, and for how many paths this one stands."""
     notes = []
-    if unseen := [i for i, fact in enumerate(path.facts) if not fact.visible]:
-        notes.append(f"{_hops(unseen)}: not seen by the model")
-    if path.witnesses > 1:
-        notes.append(f"one of {path.witnesses:,} such paths: they differ only in hops that change next to nothing")
+    if unseen := [i for i, fact in enumerate(piece.facts) if not fact.visible]:
+        notes.append(f"{_places(piece, unseen)}: not seen by the model")
+    if piece.witnesses > 1:
+        such = f"one of {piece.witnesses:,} such {piece.kind}s"
+        notes.append(f"{such}: they differ only in {_part(piece)}s that change next to nothing")
     return notes
 
 
-def against_note(explanation: Explanation, path: ExplainedPath) -> str:
+def against_note(explanation: Explanation, piece: Evidence) -> str:
     """Say where a path's facts carry something together and yet hold the score down; nothing where they do not."""
-    together, rise = path.together or 0.0, -path_fall(explanation, path)
+    together, rise = piece.together or 0.0, -fall_of(explanation, piece)
     if together <= 0 or rise < _RISE:
         return ""
     return "its facts count together, but without them the score rises: one of them speaks against the answer"
 
 
-def slight_note(slight: Sequence[int]) -> str:
-    """Say which hops the model sees and hardly uses; nothing where there is none."""
-    return f"{_hops(slight)} change{'s' * (len(slight) == 1)} next to nothing" if slight else ""
+def slight_note(piece: Evidence, slight: Sequence[int]) -> str:
+    """Say which facts the model sees and hardly uses; nothing where there is none."""
+    return f"{_places(piece, slight)} change{'s' * (len(slight) == 1)} next to nothing" if slight else ""
 
 
-def _hops(places: Sequence[int]) -> str:
-    return f"hop{'s' * (len(places) > 1)} {', '.join(str(i + 1) for i in places)}"
+def _part(piece: Evidence) -> str:
+    return "hop" if piece.kind == "path" else "fact"
 
 
-def own_cost(path: ExplainedPath) -> tuple[str, str]:
+def _places(piece: Evidence, places: Sequence[int]) -> str:
+    return f"{_part(piece)}{'s' * (len(places) > 1)} {', '.join(str(i + 1) for i in places)}"
+
+
+def own_cost(piece: Evidence) -> tuple[str, str]:
     """Return the explainer's own numbers of a path: what its search minimised, and the product of its edge scores."""
-    return wording.amount(path.cost), f"score {wording.amount(path.score)}"
+    return wording.amount(piece.cost), f"score {wording.amount(piece.score)}"
 
 
-def each_alone(path: ExplainedPath) -> list[str]:
+def each_alone(piece: Evidence) -> list[str]:
     """Return the effects of a path's facts, hop by hop; none where they are not known or there is only one."""
-    effects = [fact.effect for fact in path.facts if fact.effect is not None]
-    return [wording.amount(effect) for effect in effects] if len(effects) == len(path.facts) > 1 else []
+    effects = [fact.effect for fact in piece.facts if fact.effect is not None]
+    return [wording.amount(effect) for effect in effects] if len(effects) == len(piece.facts) > 1 else []
 
 
 def deletion_row(explanation: Explanation) -> str:
@@ -145,7 +151,8 @@ def deletion_mean(explanation: Explanation) -> str:
 
 
 def judged(explanation: Explanation) -> str:
-    """Return how many candidate paths there were to choose from; nothing where none was judged."""
+    """Return how many candidates there were to choose from; nothing where none was judged."""
     if not explanation.considered:
         return ""
-    return f"{wording.counted(explanation.considered, 'candidate path')} judged on the model"
+    kind = f"candidate {noun(explanation, 1)}" if explanation.evidence else "candidate path"
+    return f"{wording.counted(explanation.considered, kind)} judged on the model"

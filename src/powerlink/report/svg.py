@@ -43,7 +43,7 @@ def view(explanation: Explanation) -> dict[str, Any]:
 
 def captions(explanation: Explanation) -> dict[str, str]:
     """Return what the drawing's widths, arrows and dashes mean; the figure says the same."""
-    facts = [fact for path in explanation.paths for fact in path.facts]
+    facts = [fact for path in explanation.evidence for fact in path.facts]
     of = "that fact alone" if all(fact.effect is not None for fact in facts) else "that fact's path"
     dashed = "" if all(fact.visible for fact in facts) else " Dashed: not seen by the model."
     return {"width": f"Width: the score's fall without {of}", "rest": f"Arrows point the way the facts do.{dashed}"}

@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from powerlink.explanation import ExplainedPath, Explanation, Fact, Outcome, Status
+from powerlink.explanation import Evidence, Explanation, Fact, Outcome, Status
 from powerlink.report import sentences, wording
 from powerlink.report.measures import Measure, leading, slight_hops
 
@@ -55,13 +55,13 @@ class _ExplanationText:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         explanation, say = self.explanation, _speech(options)
         yield from _header(explanation, say)
-        if explanation.paths:
+        if explanation.evidence:
             yield _text(f"{sentences.WHY}: ", style="bold").append(
                 say(_later(sentences.order(explanation))), "not bold dim"
             )
-        for i, path in enumerate(explanation.paths, start=1):
+        for i, path in enumerate(explanation.evidence, start=1):
             yield _card(i, path, explanation, say)
-        if explanation.paths:
+        if explanation.evidence:
             yield from _footer(explanation, say)
 
 
@@ -94,17 +94,19 @@ def _header(explanation: Explanation, say: Say) -> RenderResult:
         yield _text(say(said))
 
 
-def _card(number: int, path: ExplainedPath, explanation: Explanation, say: Say) -> Panel:
+def _card(number: int, path: Evidence, explanation: Explanation, say: Say) -> Panel:
     slight = slight_hops(explanation, path)
-    lines = [_walk(path.facts, slight, say)]
-    lines += [_text(say(note), style="dim") for note in sentences.hop_notes(path)]
+    parts = [path.facts] if path.kind == "path" else [[fact] for fact in path.facts]
+    dim = [slight] if path.kind == "path" else [[0] * (i in slight) for i in range(len(parts))]
+    lines = [_walk(facts, some, say) for facts, some in zip(parts, dim, strict=True)]
+    lines += [_text(say(note), style="dim") for note in sentences.fact_notes(path)]
     if against := sentences.against_note(explanation, path):
         lines.append(_text(say(against), style="yellow"))
     lines += _measured(path, slight, explanation, say)
     source = Text(say(f"proposed by {wording.harmless(path.proposed_by)}"), style="dim") if path.proposed_by else None
     return Panel(
         Group(*lines),
-        title=Text(f"path {number}"),
+        title=Text(f"{path.kind} {number}"),
         title_align="left",
         subtitle=source,
         subtitle_align="right",
@@ -114,7 +116,7 @@ def _card(number: int, path: ExplainedPath, explanation: Explanation, say: Say) 
     )
 
 
-def _measured(path: ExplainedPath, slight: Sequence[int], explanation: Explanation, say: Say) -> list[Text]:
+def _measured(path: Evidence, slight: Sequence[int], explanation: Explanation, say: Say) -> list[Text]:
     """Return a path's numbers, a line each; the one that the paths are ordered by comes first."""
     lines = {}
     if path.together is not None:
@@ -125,7 +127,7 @@ def _measured(path: ExplainedPath, slight: Sequence[int], explanation: Explanati
                 alone.append(say(" · ") if i else "", style="dim").append(
                     say(effect), style="dim" if i in slight else ""
                 )
-            if note := sentences.slight_note(slight):
+            if note := sentences.slight_note(path, slight):
                 alone.append(f" ({note})", style="dim")
             lines[Measure.TOGETHER].append(alone)
     if explanation.score is not None:

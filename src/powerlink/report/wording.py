@@ -11,7 +11,6 @@ from powerlink.explanation import Query, Status
 # Embeddings, overrides and isolates reorder everything that follows them, arrows included.
 _REORDERING = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
-_EXPLAINED = (Status.EXPLAINED, Status.EXPLAINED_WITHOUT_PATH_TERM)
 
 
 def harmless(name: str) -> str:
@@ -96,8 +95,8 @@ def ranked(query: Query) -> str:
 
 
 def is_explained(status: Status) -> bool:
-    """Return whether this status comes with paths that were proven."""
-    return status in _EXPLAINED
+    """Return whether this status comes with evidence that was proven."""
+    return status is Status.EXPLAINED
 
 
 def status_name(status: Status) -> str:

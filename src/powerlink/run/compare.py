@@ -11,6 +11,7 @@ from powerlink.explainers.catalog import EXPLAINERS, Recipe, find_recipe, regist
 from powerlink.explainers.protocol import Explainer, Fitted
 from powerlink.explanation import Explanation
 from powerlink.models.subject import Subject, put_back_on_error
+from powerlink.run.batching import ran_out_of_memory
 from powerlink.run.comparison_folder import Comparison, Selection
 from powerlink.run.queries import Chosen
 from powerlink.verify.comparison import Found, ModelComparison, Pace, compare_figures, compare_paths
@@ -102,6 +103,11 @@ def compare_model(
         except ExplainerError as error:
             refused[name] = str(error)
             continue
+        except Exception as error:  # a stranger's explainer must not stop the others
+            if isinstance(error, PowerlinkError) or ran_out_of_memory(error):
+                raise
+            refused[name] = f"the explainer {name} broke off: {type(error).__name__}: {error}"
+            continue
         paces[name] = run.pace()
         for select, explanations in run.found(chosen.queries).items():
             found[select][name] = explanations
@@ -122,8 +128,10 @@ def compare_model(
 
 
 def _left_out(comparison: Comparison, chosen: Chosen) -> dict[str, int]:
-    doubted = {"believed": "not believed", "first": "not ranked first", "all": ""}[comparison.settings.which]
-    counts = {doubted: chosen.not_believed} if doubted else {}
+    doubted = {"believed": "not believed", "first": "not ranked first", "predicted": "not predicted", "all": ""}[
+        comparison.settings.which
+    ]
+    counts = {doubted: chosen.not_wanted} if doubted else {}
     if comparison.settings.max_nodes is not None:
         counts[f"more than {comparison.settings.max_nodes:,} nodes"] = chosen.too_large
     return counts
@@ -132,8 +140,8 @@ def _left_out(comparison: Comparison, chosen: Chosen) -> dict[str, int]:
 def _examples(found: Found) -> tuple[Mapping[str, Explanation], ...]:
     """Take the first queries for which most explainers show a path, of different relations where there are such."""
     queries = [dict(zip(found, each, strict=True)) for each in zip(*found.values(), strict=True)]
-    most = max((sum(bool(e.paths) for e in query.values()) for query in queries), default=0)
-    full = [query for query in queries if most and sum(bool(e.paths) for e in query.values()) == most]
+    most = max((sum(bool(e.evidence) for e in query.values()) for query in queries), default=0)
+    full = [query for query in queries if most and sum(bool(e.evidence) for e in query.values()) == most]
     seen: set[str] = set()
     fresh: list[Mapping[str, Explanation]] = []
     again: list[Mapping[str, Explanation]] = []

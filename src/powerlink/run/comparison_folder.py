@@ -28,11 +28,12 @@ from powerlink.kg.knowledge_graph import Split
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
 from powerlink.pipeline import ExplainSettings
-from powerlink.run.explain_many import describe, explain_in_batches
+from powerlink.run.explain_many import run_batches
 from powerlink.run.fitting import fit_explainer, spread_over
+from powerlink.run.job import ExplainJob, JobResult
 from powerlink.run.ledger import Ledger, difference
 from powerlink.run.queries import Which
-from powerlink.run.scored_once import Elapsed, ScoredOnce
+from powerlink.stage_clock import Elapsed
 from powerlink.verify.comparison import Pace
 
 Selection = Literal["mask", "carried", "largest-drop", "pooled"]
@@ -65,7 +66,7 @@ class Comparison:
         self.folder, self.settings = folder, settings
         begun = asdict(settings) | {"graph": graph}
         begun |= begun.pop("explain")
-        for chosen_per_ledger in SELECTIONS["mask"]:
+        for chosen_per_ledger in (*SELECTIONS["mask"], "metrics"):
             del begun[chosen_per_ledger]
         path = folder / "settings.json"
         if path.exists():
@@ -120,11 +121,13 @@ class ExplainerRun:
     ) -> None:
         if isinstance(explainer, Fitted):
             explainer.check_fit(subject)
-        self._subject, self._explainer, self._seed = subject, explainer, settings.seed
-        self._settings = {select: replace(settings.explain, **SELECTIONS[select]) for select in selections}
-        self._made_by = {s: describe(subject, explainer, how, settings.seed) for s, how in self._settings.items()}
+        ways: dict[str, ExplainSettings] = {
+            select: replace(settings.explain, metrics="paper", **SELECTIONS[select]) for select in selections
+        }
+        self._subject, self._job = subject, ExplainJob(explainer=explainer, ways=ways, seed=settings.seed)
         stem = quote(explainer.name, safe="")
-        self._ledgers = {s: Ledger(home / f"{stem}.{s}.jsonl", made_by) for s, made_by in self._made_by.items()}
+        made_by = self._job.made_by(subject)
+        self._ledgers = {select: Ledger(home / f"{stem}.{select}.jsonl", made_by[select]) for select in selections}
         self._seconds = _SecondsFile(home / f"{stem}.seconds.json")
 
     def done(self, queries: Tensor) -> set[Query]:
@@ -134,39 +137,16 @@ class ExplainerRun:
 
     def run(self, queries: Tensor) -> Iterator[int]:
         """Explain what is not done yet; yield after every batch, once it is on the disk, how many it was."""
-        done = self.done(queries)
-        once = ScoredOnce(self._explainer)
-        streams = {
-            select: explain_in_batches(
-                self._subject,
-                queries,
-                explainer=once,
-                settings=settings,
-                seed=self._seed,
-                done=done,
-                made_by=self._made_by[select],
-            )
-            for select, settings in self._settings.items()
-        }
-        while True:  # all streams walk the same batches, side by side
-            once.forget()
-            batch: dict[Selection, list[Explanation]] = {}
-            took: dict[str, Elapsed] = {}
-            for select, stream in streams.items():
-                start, scored = Elapsed.now(), once.spent
-                part = next(stream, None)
-                if part is None:
-                    return
-                batch[select] = part
-                took[select] = Elapsed.now() - start - (once.spent - scored)
-            took = {select: rest + once.took for select, rest in took.items()} | {"scoring": once.took}
-            explained = next(iter(batch.values()))
-            if once.queries:
-                self._seconds.add(explained[0].query, once.queries, once.edges, took)
-            for select, part in batch.items():
-                ledger = self._ledgers[select]
-                ledger.append([explanation for explanation in part if explanation.query not in ledger.done])
-            yield len(explained)
+        for result in run_batches(self._subject, queries, self._job, done=self.done(queries)):
+            explained = result.explanations
+            edges = sum(explanation.size.edges for explanation in explained if explanation.size)
+            self._seconds.add(explained[0].query, len(explained), edges, _split(result))
+            fresh = 0
+            for select, ledger in self._ledgers.items():
+                more = [explanation for explanation in result.ways[select].told if explanation.query not in ledger.done]
+                ledger.append(more)
+                fresh = max(fresh, len(more))
+            yield fresh
 
     def found(self, queries: Tensor) -> dict[Selection, list[Explanation]]:
         """Return the explanations of queries (Q, 3), in their order."""
@@ -175,7 +155,16 @@ class ExplainerRun:
 
     def pace(self) -> Pace:
         """Return what a query took."""
-        return self._seconds.pace(tuple(self._settings))
+        return self._seconds.pace(tuple(self._ledgers))
+
+
+def _split(result: JobResult) -> dict[str, Elapsed]:
+    """Tell what scoring took from all that each way took besides."""
+    took, scored = {}, Elapsed()
+    for select, told in result.ways.items():
+        scored = told.seconds.get("score edges", scored)
+        took[select] = sum((t for name, t in told.seconds.items() if name != "score edges"), Elapsed())
+    return took | {"scoring": scored}
 
 
 class _SecondsFile:

@@ -1,25 +1,27 @@
-"""Executor, the seam for scale: it wraps the algorithm and never enters it."""
+"""Executor, the seam for scale: it runs a job over batches and never enters the algorithm."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
-Job = TypeVar("Job")
-Outcome = TypeVar("Outcome")
+from torch import Tensor
+
+from powerlink.models.subject import Subject
+from powerlink.run.job import ExplainJob, JobResult
 
 
 class Executor(Protocol):
-    """Runs a function over jobs and gives the outcomes back in the jobs' order."""
+    """Runs a job over batches and gives the results back in the batches' order."""
 
-    def map(self, function: Callable[[Job], Outcome], jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """Yield function(job) for every job, in order, as they become ready."""
+    def map(self, job: ExplainJob, batches: Iterable[Tensor], subject: Subject) -> Iterator[JobResult]:
+        """Yield the job's result for every batch, in order, as they become ready."""
         ...
 
 
 class Serial:
-    """One job after the other, in this process."""
+    """One batch after the other, in this process."""
 
-    def map(self, function: Callable[[Job], Outcome], jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """Yield function(job) for every job, in order."""
-        return map(function, jobs)
+    def map(self, job: ExplainJob, batches: Iterable[Tensor], subject: Subject) -> Iterator[JobResult]:
+        """Yield the job's result for every batch, in order."""
+        return (job.run(subject, batch) for batch in batches)

@@ -1,132 +1,104 @@
-"""Explaining many queries: in batches, through an executor, each explanation with what made it."""
+"""Explaining one triple or many: in batches, through an executor, into memory or a file that survives a kill."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 
-import torch
 from torch import Tensor
 
-from powerlink.errors import DeviceError
-from powerlink.explainers.protocol import Explainer, described
-from powerlink.explanation import Explanation, MadeBy, Query
+from powerlink.explainers.protocol import Explainer, Proposer
+from powerlink.explanation import Explanation, Query
 from powerlink.kernels.plain_torch import plain_torch
-from powerlink.models.checkpoint import versions
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
-from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, explain_batch
-from powerlink.run.batching import Budget, batches, ran_out_of_memory
+from powerlink.pipeline import ExplainSettings
+from powerlink.run.claim import claimed
 from powerlink.run.executor import Executor, Serial
-from powerlink.stage_clock import StageClock
-from powerlink.verify.counterfactual import Room
+from powerlink.run.job import ONLY, ExplainJob, JobResult
+from powerlink.run.ledger import Ledger
+from powerlink.run.queries import NamedTriple, Which, as_queries, choose_queries, distinct
 
-NamedTriple = tuple[str, str, str]
-
-
-def describe(subject: Subject, explainer: Explainer, settings: ExplainSettings, seed: int) -> MadeBy:
-    """Write down what is needed to make the same explanations again."""
-    return MadeBy(
-        explainer=explainer.name,
-        settings={**asdict(settings), **described(explainer)},
-        seed=seed,
-        graph=subject.graph.fingerprint,
-        model=subject.name,
-        model_hash=subject.hash,
-        versions=versions(),
-    )
+Told = Callable[[str, int, int], None]  # what is going on, how many are done, of how many
 
 
-def as_queries(subject: Subject, triples: Sequence[NamedTriple] | Tensor, *, rank_heads: bool = False) -> Tensor:
-    """Turn named triples, or facts (Q, 3), into queries; `rank_heads` asks each through the inverse relation."""
-    if isinstance(triples, Tensor):
-        facts = triples
-    else:
-        facts = torch.tensor([subject.graph.triple(*t) for t in triples], dtype=torch.long).reshape(-1, 3)
-    if not rank_heads:
-        return facts
-    head, relation, tail = facts.unbind(1)
-    return torch.stack([tail, relation + subject.graph.num_relations, head], dim=1)
-
-
-def explain_in_batches(
+def run_batches(
     subject: Subject,
     queries: Tensor,
+    job: ExplainJob,
     *,
-    explainer: Explainer | None = None,
-    settings: ExplainSettings | None = None,
-    seed: int = 0,
-    executor: Executor | None = None,
     done: Collection[Query] = (),
-    made_by: MadeBy | None = None,
-    memory: int | None = None,
-    clock: StageClock | None = None,
-) -> Iterator[list[Explanation]]:
-    """Yield the explanations of queries (Q, 3) batch by batch, in order, without those already `done`.
+    executor: Executor | None = None,
+) -> Iterator[JobResult]:
+    """Yield a job's results for queries (Q, 3) batch by batch, in order, passing over batches that are all `done`.
 
-    `made_by` is what they say made them; by default, what `describe` says. Batches are cut from all queries and a batch
-    that is not done is computed whole: the last digits of a number depend on its batch, and must not depend on where an
-    earlier run was killed. `memory` is what a batch may take, in bytes; one that does not fit after all is halved.
-    `clock` counts each stage's seconds.
+    Batches are cut from all queries and a batch that is not done is computed whole: the last digits of a number depend
+    on its batch, and must not depend on where an earlier run was killed.
     """
-    explainer, settings = explainer or DEFAULT_EXPLAINER, settings or ExplainSettings()
-    origin = made_by or describe(subject, explainer, settings, seed)
-
-    def job(batch: Tensor) -> list[Explanation]:
-        try:
-            return explain_batch(
-                subject,
-                batch,
-                explainer=explainer,
-                settings=settings,
-                seed=seed,
-                made_by=origin,
-                clock=clock,
-                room=room,
-            )
-        except RuntimeError as error:
-            if not ran_out_of_memory(error):
-                raise
-            if len(batch) == 1:
-                raise DeviceError(_too_large(subject, batch[0])) from None
-        # Outside of the handler: the error holds on to what filled the memory.
-        if subject.messages.device.type == "cuda":
-            torch.cuda.empty_cache()
-        return [explanation for half in batch.tensor_split(2) for explanation in job(half)]
 
     def is_open(batch: Tensor) -> bool:
         return any(name_query(subject.graph, query) not in done for query in batch.tolist())
 
-    already = frozenset(done)
-    budget, room = Budget.of(subject.messages.device, memory), Room.of(subject.messages.device, memory and memory // 2)
-    runs = batches(subject.messages, queries, settings.hops or subject.settled.num_layers, budget)
-    for explained in (executor or Serial()).map(job, [batch for batch in runs if is_open(batch)]):
-        yield [explanation for explanation in explained if explanation.query not in already]
-
-
-def _too_large(subject: Subject, query: Tensor) -> str:
-    asked = name_query(subject.graph, tuple(query.tolist()))
-    return (
-        f"there is too little memory on {subject.messages.device} to explain "
-        f"({asked.head}, {asked.relation}, {asked.tail}): "
-        "look at less of the graph with --hops 1 or a lower --hub-limit"
-    )
+    todo = [batch for batch in job.cut(subject, queries) if is_open(batch)]
+    return (executor or Serial()).map(job, todo, subject)
 
 
 def explain_many(
     subject: Subject,
     triples: Sequence[NamedTriple] | Tensor,
     *,
-    explainer: Explainer | None = None,
+    explainer: Explainer | Proposer | None = None,
     settings: ExplainSettings | None = None,
     seed: int = 0,
     rank_heads: bool = False,
+    which: Which = "all",
+    limit: int | None = None,
+    out: str | Path | None = None,
+    memory: int | None = None,
+    executor: Executor | None = None,
+    told: Told = lambda what, done, of: None,
 ) -> list[Explanation]:
-    """Explain named triples, or facts (Q, 3) by index, in memory."""
-    with plain_torch(subject.messages.device):
+    """Explain named triples, or facts (Q, 3) by index; `rank_heads` asks through the inverse relation.
+
+    `which` of them: those the model believes (score above 0), ranks first, predicts (either), or all, and at most
+    `limit`. With `out`, a file of JSON Lines, every batch is on the disk before the next begins, and a rerun goes on
+    where one was killed. `memory` is what a batch may take, in bytes. `told` hears what is going on, how many are done,
+    and of how many.
+    """
+    job = ExplainJob.of(explainer, settings, seed, memory)
+    with plain_torch(subject.messages.device), claimed(Path(out)) if out else nullcontext():
         queries = as_queries(subject, triples, rank_heads=rank_heads)
-        parts = explain_in_batches(subject, queries, explainer=explainer, settings=settings, seed=seed)
-        return [explanation for part in parts for explanation in part]
+        if which != "all":
+            asking = _asking(told, len(queries))
+            queries = choose_queries(subject, distinct(queries), which, limit=limit, told=asking).queries
+        given = [name_query(subject.graph, query) for query in queries[:limit].tolist()]
+        queries, names = distinct(queries[:limit]), set(given)
+        ledger = Ledger(Path(out), job.made_by(subject)[ONLY]) if out else None
+        done: dict[Query, Explanation] = ledger.done if ledger else {}
+        count = len(done.keys() & names)
+        told("explaining", count, len(names))
+        for result in run_batches(subject, queries, job, done=frozenset(done), executor=executor):
+            fresh = [explanation for explanation in result.explanations if explanation.query not in done]
+            if ledger:
+                ledger.append(fresh)
+            else:
+                done |= {explanation.query: explanation for explanation in fresh}
+            count += len(fresh)
+            told("explaining", count, len(names))
+    return [done[name] for name in given]
+
+
+def _asking(told: Told, of: int) -> Callable[[int], None]:
+    """Turn how many more were asked about into how many of all."""
+    count = 0
+
+    def more(some: int) -> None:
+        nonlocal count
+        count += some
+        told("asking the model", count, of)
+
+    return more
 
 
 def explain(
@@ -135,7 +107,7 @@ def explain(
     relation: str,
     tail: str,
     *,
-    explainer: Explainer | None = None,
+    explainer: Explainer | Proposer | None = None,
     settings: ExplainSettings | None = None,
     seed: int = 0,
     rank_heads: bool = False,

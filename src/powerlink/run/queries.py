@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,8 @@ from powerlink.kg.tables import read_columns
 from powerlink.models.subject import Subject
 from powerlink.verify.verdict import standing_of
 
-Which = Literal["believed", "first", "all"]
+NamedTriple = tuple[str, str, str]
+Which = Literal["believed", "first", "predicted", "all"]
 
 
 def read_queries(graph: KnowledgeGraph, path: Path) -> Tensor:
@@ -36,30 +37,21 @@ def read_queries(graph: KnowledgeGraph, path: Path) -> Tensor:
     return torch.tensor(rows)
 
 
-def predicted_only(
-    subject: Subject,
-    queries: Tensor,
-    limit: int | None = None,
-    chunk: int = 256,
-    *,
-    told: Callable[[int], None] | None = None,
-) -> Tensor:
-    """Keep the queries (Q, 3) the model believes: score above 0, or ranked first; at most `limit`.
+def as_queries(subject: Subject, triples: Sequence[NamedTriple] | Tensor, *, rank_heads: bool = False) -> Tensor:
+    """Turn named triples, or facts (Q, 3), into queries; `rank_heads` asks each through the inverse relation."""
+    if isinstance(triples, Tensor):
+        facts = triples
+    else:
+        facts = torch.tensor([subject.graph.triple(*t) for t in triples], dtype=torch.long).reshape(-1, 3)
+    if not rank_heads:
+        return facts
+    head, relation, tail = facts.unbind(1)
+    return torch.stack([tail, relation + subject.graph.num_relations, head], dim=1)
 
-    `told` hears how many were asked about, part by part.
-    """
-    believed: list[Tensor] = []
-    count = 0
-    with plain_torch(subject.messages.device):
-        for part in queries.to(subject.messages.device).split(chunk):
-            standing = standing_of(subject, part)
-            believed.append(part[(standing.score > 0) | (standing.rank == 1)])
-            count += len(believed[-1])
-            if told is not None:
-                told(len(part))
-            if limit is not None and count >= limit:
-                break
-    return torch.cat(believed)[:limit].cpu() if believed else queries
+
+def distinct(queries: Tensor) -> Tensor:
+    """Drop repeated queries (Q, 3), keeping the order."""
+    return torch.tensor(list(dict.fromkeys(map(tuple, queries.tolist()))), dtype=torch.long).reshape(-1, 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +60,7 @@ class Chosen:
 
     queries: Tensor  # (Q, 3)
     looked_at: int
-    not_believed: int  # or not ranked first, where that was asked for
+    not_wanted: int  # not believed, or whatever was asked for
     too_large: int
 
 
@@ -83,7 +75,7 @@ def choose_queries(
     chunk: int = 256,
     told: Callable[[int], None] | None = None,
 ) -> Chosen:
-    """Take, in order, facts (F, 3) the model believes (score above 0), or ranks first, or all.
+    """Take, in order, facts (F, 3) the model believes (score above 0), or ranks first, or predicts (either), or all.
 
     Of those, queries whose computation graph has more than `max_nodes` nodes are left out. Facts behind the last one
     that `limit` lets in are not looked at. `told` hears how many were, part by part.
@@ -117,4 +109,5 @@ def _is_wanted(subject: Subject, queries: Tensor, which: Which) -> Tensor:
     if which == "all":
         return torch.ones(len(queries), dtype=torch.bool)
     standing = standing_of(subject, queries.to(subject.messages.device))
-    return (standing.score > 0 if which == "believed" else standing.rank == 1).cpu()
+    believed, first = (standing.score > 0).cpu(), (standing.rank == 1).cpu()
+    return {"believed": believed, "first": first, "predicted": believed | first}[which]

@@ -26,13 +26,13 @@ from powerlink.kg.planted import Planted, true_reasons
 from powerlink.models.rule_model import RuleModel
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
-from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, Select
+from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
 from powerlink.run.compare import with_weights
-from powerlink.run.explain_many import describe, explain_in_batches
+from powerlink.run.explain_many import run_batches
+from powerlink.run.job import ONLY, ExplainJob
 from powerlink.run.ledger import Ledger
-from powerlink.run.scored_once import Elapsed
 from powerlink.run.watched import Measured, Watched
-from powerlink.stage_clock import StageClock
+from powerlink.verify.choice import Select
 from powerlink.verify.first_right import Held, Match, TruthTable, first_right, pooled, rows_of
 from powerlink.verify.ground_truth import READINGS
 from powerlink.verify.within_reach import Reach
@@ -128,33 +128,25 @@ class Task:
         *,
         seed: int = 0,
         file: Path | None = None,
-        clock: StageClock | None = None,
         told: Callable[[int], None] = lambda more: None,
     ) -> Asked:
         """Let an explainer explain the queries; with a file, go on behind those that are in it."""
         if isinstance(explainer, Fitted):
             explainer.check_fit(self.subject)
         triples = {name_query(self.subject.graph, query): query for query in self.triples}
-        made_by = describe(self.subject, explainer, settings, seed)
+        truth = self.known.steps
+        made_by = ExplainJob.of(explainer, settings, seed).made_by(self.subject)[ONLY]
+        watched = Watched(explainer, truth) if truth else None
         ledger = Ledger(file, made_by) if file else None
         done: dict[Query, Explanation] = ledger.done if ledger else {}
         there = triples.keys() & done.keys()
         told(len(there))
-        truth = self.known.steps
-        watched = Watched(explainer, truth) if truth else None
         measured = Measured(file and file.with_suffix(".measured.json"))
-        start = Elapsed.now()
-        for batch in explain_in_batches(
-            self.subject,
-            self.queries,
-            explainer=watched or explainer,
-            settings=settings,
-            seed=seed,
-            done=there,
-            made_by=made_by,
-            clock=clock,
-        ):
-            took = (Elapsed.now() - start).clock / max(len(batch), 1)
+        job = ExplainJob.of(watched or explainer, settings, seed)
+        for result in run_batches(self.subject, self.queries, job, done=there):
+            batch = [replace(explanation, made_by=made_by) for explanation in result.explanations]
+            batch = [explanation for explanation in batch if explanation.query not in done]
+            took = sum(stage.clock for stage in result.seconds.values()) / max(len(result.explanations), 1)
             auc = watched.auc if watched else {}
             asked = [triples[explanation.query] for explanation in batch]
             measured.add({query: {"seconds": took, **auc.get(query, {})} for query in asked})
@@ -163,7 +155,6 @@ class Task:
             else:
                 done |= {explanation.query: explanation for explanation in batch}
             told(len(batch))
-            start = Elapsed.now()
         seconds = measured.of("seconds", self.triples)
         return Asked(
             [done[name] for name in triples],

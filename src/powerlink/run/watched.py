@@ -11,20 +11,19 @@ from numpy.typing import NDArray
 
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError
-from powerlink.explainers.protocol import EdgeScores, Explainer
+from powerlink.explainers.protocol import EdgeScores, Explainer, looks_everywhere
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kg.explained_links import GroundTruth, Triple
 from powerlink.models.protocol import LinkModel
-from powerlink.run.wrapped import Wrapped
 from powerlink.verify.ground_truth import READINGS, edge_auc, explaining_edges
 
 
-class Watched(Wrapped):
+class Watched:
     """An explainer whose edge scores are held against the truth as they pass."""
 
     def __init__(self, explainer: Explainer, truth: Mapping[Triple, GroundTruth]) -> None:
-        super().__init__(explainer)
-        self._truth = truth
+        self._explainer, self._truth = explainer, truth
+        self.name, self.cost, self.looks_everywhere = explainer.name, explainer.cost, looks_everywhere(explainer)
         self.auc: dict[Triple, dict[str, float]] = {}
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:

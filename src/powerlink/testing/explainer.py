@@ -115,8 +115,8 @@ def _by_itself(explainer: Explainer, subject: Subject, graph: ComputationGraph, 
         if not torch.allclose(own, _of_query(turned.values, backwards, count - 1 - q), rtol=0, atol=TOLERANCE):
             yield "scores a query differently when its batch is in another order"
             return
-        if _has_path_term(together, q) != _has_path_term(alone, 0):
-            yield "has a path term alone and none in a batch, or the other way round"
+        if tuple(together.remarks[q : q + 1]) != tuple(alone.remarks):
+            yield "makes other remarks on a query alone than in a batch"
             return
 
 
@@ -125,10 +125,6 @@ def _hard_graphs(graph: ComputationGraph) -> Iterator[tuple[str, ComputationGrap
     yield "where one query kept no edge", graph.pruned_to(graph.kept & (graph.query_of_edge != 1))
     yield "where no edge was kept", graph.pruned_to(torch.zeros_like(graph.kept))
     yield "where nothing was pruned", graph.pruned_to(torch.ones_like(graph.kept))
-
-
-def _has_path_term(scores: EdgeScores, query: int) -> bool:
-    return scores.path_term is not None and bool(scores.path_term[query])
 
 
 def _of_query(values: Tensor, graph: ComputationGraph, query: int) -> Tensor:

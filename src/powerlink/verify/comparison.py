@@ -161,7 +161,7 @@ _Shown = tuple[frozenset[Fact], tuple[Fact, ...]]  # the facts of the first path
 
 
 def _shown(explanation: Explanation) -> _Shown:
-    paths = explanation.paths[:PATHS_COMPARED]
+    paths = explanation.evidence[:PATHS_COMPARED]
     facts = frozenset(Fact(f.head, f.relation, f.tail) for path in paths for f in path.facts)
     return facts, paths[0].facts if paths else ()
 

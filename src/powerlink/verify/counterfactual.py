@@ -16,6 +16,7 @@ from powerlink.graphs.what_if import Removals, WhatIf, changed_nodes, nothing_bu
 from powerlink.models.protocol import Embeddings, LinkModel, adds_messages
 from powerlink.models.ranking import filtered_ranks, score_tails_of
 from powerlink.models.subject import Subject
+from powerlink.questions import Asking, asked
 
 BYTES_PER_EDGE = 600  # of a what-if graph, its nodes' vectors included, at width 100
 BYTES_PER_LOGIT = 24  # while it is ranked
@@ -104,22 +105,25 @@ def edges_of_facts(graph: ComputationGraph, owner: Tensor, edges: Tensor) -> tup
 def scores_without(
     model: LinkModel, graph: ComputationGraph, query: Tensor, removals: Removals, *, room: Room | None = None
 ) -> Tensor:
-    """Score each scenario's query (S,) on its computation graph without the scenario's edges: logits (S,)."""
-    wanted = torch.stack([graph.head[query], graph.tail[query]], dim=1)
+    """Ask each scenario's query (S,) on its computation graph without the scenario's edges: numbers (S,)."""
+    wanted = graph.ends[query]
     parts = []
     for run in answers(model, graph, removals, room, wanted=wanted, logits_each=LOGITS_PER_SCORE):
         assert run.copies is not None, "what is wanted is always encoded"
         ids = torch.arange(run.last - run.first, device=graph.device).unsqueeze(1)
         place = torch.searchsorted(run.keys, ids * graph.num_nodes + wanted[run.first : run.last])
-        head, tail = run.row[place].unbind(1)
-        relation = graph.queries[query[run.first : run.last], 1]
-        parts.append(model.score(run.copies, torch.stack([head, relation, tail], dim=1)))
+        parts.append(asked(model, run.copies, _asking(graph, query[run.first : run.last], run.row[place])))
     return torch.cat(parts) if parts else graph.norm.new_empty(0)
+
+
+def _asking(graph: ComputationGraph, query: Tensor, ends: Tensor) -> Asking:
+    """Ask some of a graph's queries (S,) about other rows of their ends (S, 2 or 3)."""
+    return Asking.of(graph.queries[query, 1], ends, None if graph.against is None else graph.against[query])
 
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """Score and filtered rank of one triple per scenario."""
+    """The number that is explained, and the filtered rank of the triple's tail, per scenario."""
 
     score: Tensor  # (S,)
     rank: Tensor  # (S,) float64
@@ -127,25 +131,42 @@ class Standing:
 
 @torch.no_grad()
 def standings_without(
-    subject: Subject, triples: Tensor, scenario: Tensor, edge: Tensor, *, room: Room | None = None
+    subject: Subject,
+    triples: Tensor,
+    scenario: Tensor,
+    edge: Tensor,
+    *,
+    foils: Tensor | None = None,
+    room: Room | None = None,
 ) -> Standing:
     """Score and rank each scenario's triple (S, 3) on the whole graph without edges of the message graph.
 
-    The fact in question is always left out as well. Every entity within the model's reach of a removed fact is encoded
+    With `foils` (S,), −1 where there is none, the score is the difference of tail and foil. The facts in question are
+    always left out as well. Every entity within the model's reach of a removed fact is encoded
     again; all others keep their place in the whole graph's encoding.
     """
     messages = subject.messages
-    own_scenario, own_edge = target_edges(messages, triples)
+    own_scenario, own_edge = target_edges(messages, triples, foils)
     removals = Removals.of(messages, triples.size(0), torch.cat([scenario, own_scenario]), torch.cat([edge, own_edge]))
     scores, ranks = [], []
     for run in answers(subject.settled, messages, removals, room, logits_each=messages.num_nodes):
-        asked = triples[run.first : run.last]
-        logits = _logits_of_all(subject, run, asked)
-        scores.append(logits.gather(1, asked[:, 2:]).squeeze(1))
-        ranks.append(filtered_ranks(logits, asked, subject.known))
+        these = triples[run.first : run.last]
+        logits = _logits_of_all(subject, run, these)
+        scores.append(_number(logits, these, None if foils is None else foils[run.first : run.last]))
+        ranks.append(filtered_ranks(logits, these, subject.known))
     if not scores:
         return Standing(messages.norm.new_empty(0), messages.norm.new_empty(0, dtype=torch.float64))
     return Standing(torch.cat(scores), torch.cat(ranks))
+
+
+def _number(logits: Tensor, triples: Tensor, foils: Tensor | None) -> Tensor:
+    """Read the numbers of triples (S, 3) off the logits of all tails (S, N): (S,)."""
+    place = torch.arange(logits.size(0), device=logits.device)
+    if foils is None:
+        return logits[place, triples[:, 2]]
+    ends = torch.stack([place, triples[:, 2], foils.where(foils >= 0, triples[:, 2])], dim=1)
+    asking = Asking.of(triples[:, 1], ends, foils >= 0)
+    return asking.number(logits[asking.triples[:, 0], asking.triples[:, 2]])
 
 
 def _logits_of_all(subject: Subject, run: Answers, triples: Tensor) -> Tensor:
@@ -168,33 +189,28 @@ def _logits_of_all(subject: Subject, run: Answers, triples: Tensor) -> Tensor:
 @torch.no_grad()
 def encode_only(
     model: LinkModel, graph: ComputationGraph, query: Tensor, scenario: Tensor, edge: Tensor
-) -> tuple[Embeddings, Tensor]:
-    """Encode head and tail of each scenario's query (S,) from the edges (scenario, edge) alone.
-
-    Returns the embeddings and the triples (S, 3) over them.
-    """
-    wanted = torch.stack([graph.head[query], graph.tail[query]], dim=1)
-    world, place = nothing_but(graph, scenario, edge, wanted)
-    return model.encode(world), torch.stack([place[:, 0], graph.queries[query, 1], place[:, 1]], dim=1)
+) -> tuple[Embeddings, Asking]:
+    """Encode the ends of each scenario's query (S,) from the edges (scenario, edge) alone; also what to ask of them."""
+    world, place = nothing_but(graph, scenario, edge, graph.ends[query])
+    return model.encode(world), _asking(graph, query, place)
 
 
 @torch.no_grad()
 def standings_with_only(
     subject: Subject, graph: ComputationGraph, owner: Tensor, edge: Tensor, *, room: Room | None = None
 ) -> Standing:
-    """Score and rank every query with head and tail encoded from the given facts alone.
+    """Ask and rank every query with its ends encoded from the given facts alone.
 
     (owner, edge) lists the edges kept per query, both directions. Other candidates keep their whole-graph encoding.
     """
     model = subject.settled
     everyone = torch.arange(graph.num_queries, device=graph.device)
-    embeddings, triples = encode_only(model, graph, everyone, owner, edge)
-    score = model.score(embeddings, triples)
+    embeddings, asking = encode_only(model, graph, everyone, owner, edge)
+    logits = model.score(embeddings, asking.triples)
     at_once = max((room or Room.of(graph.device)).logits // subject.messages.num_nodes, 1)
+    heads, own = asking.triples[: graph.num_queries, 0], logits[: graph.num_queries]
     ranks = []
-    for asked, head, own in zip(
-        graph.queries.split(at_once), triples[:, 0].split(at_once), score.split(at_once), strict=True
-    ):
-        logits = score_tails_of(model, embeddings, subject.whole, head, asked[:, 1])
-        ranks.append(filtered_ranks(logits.scatter_(1, asked[:, 2:], own.unsqueeze(1)), asked, subject.known))
-    return Standing(score, torch.cat(ranks) if ranks else score.double())
+    for queries, head, tail in zip(graph.queries.split(at_once), heads.split(at_once), own.split(at_once), strict=True):
+        all_tails = score_tails_of(model, embeddings, subject.whole, head, queries[:, 1])
+        ranks.append(filtered_ranks(all_tails.scatter_(1, queries[:, 2:], tail.unsqueeze(1)), queries, subject.known))
+    return Standing(asking.number(logits), torch.cat(ranks) if ranks else logits.double())

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from powerlink.explanation import ExplainedPath, Explanation, Query
+from powerlink.explanation import Evidence, Explanation, Query
 from powerlink.kg.known_reasons import Reasons
 from powerlink.verify.comparison import Difference, difference_of, figure_of
 from powerlink.verify.metrics import Figure
@@ -30,7 +30,7 @@ MRR = "MRR"
 Values = NDArray[np.float64]  # (Q,)
 
 
-def is_right(path: ExplainedPath, known: Reasons, match: Match | None = None) -> bool:
+def is_right(path: Evidence, known: Reasons, match: Match | None = None) -> bool:
     """Say whether a path is right by any of what is known: entities, facts or paths."""
     facts = frozenset((fact.head, fact.relation, fact.tail) for fact in path.facts)
     inner = frozenset(fact.target for fact in path.facts[:-1])
@@ -46,7 +46,7 @@ def first_right(explanations: Sequence[Explanation], known: Sequence[Reasons], m
     """Return the place, from 1, of the first right path of each explanation; infinity where none is shown."""
     return np.array(
         [
-            next((place for place, path in enumerate(told.paths, 1) if is_right(path, reasons, match)), np.inf)
+            next((place for place, path in enumerate(told.evidence, 1) if is_right(path, reasons, match)), np.inf)
             for told, reasons in zip(explanations, known, strict=True)
         ],
         dtype=np.float64,

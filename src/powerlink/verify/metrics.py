@@ -64,7 +64,7 @@ def readings(tops: Sequence[int]) -> list[tuple[str, Protocol, Reading]]:
         ("logit drop, all paths", "powerlink", _joint_drop),
         ("deletion area", "powerlink", _deletion_area),
         ("logit change, only these kept", "powerlink", _kept_by_these),
-        ("paths shown", "powerlink", lambda e: float(len(e.paths))),
+        ("paths shown", "powerlink", lambda e: float(len(e.evidence))),
     ]
     paper: list[tuple[str, Protocol, Reading]] = [
         ("F+", "paper", lambda e: e.paper.fidelity_plus if e.paper else None),
@@ -85,7 +85,7 @@ def _rank_got_worse(top: int, e: Explanation) -> float:
 
 
 def _paper_rank_got_worse(top: int, e: Explanation) -> float:
-    if e.paper is None or not e.paths:
+    if e.paper is None or not e.evidence:
         return 0.0
     return float(e.paper.rank_without_top.get(top, e.paper.rank) > e.paper.rank)
 
@@ -94,7 +94,7 @@ def _mean_single_drop(e: Explanation) -> float | None:
     """A query whose paths move nothing, or that has none, counts as zero: leaving it out would flatter."""
     if e.score is None:
         return None
-    return float(np.mean([e.score - path.score_without for path in e.paths])) if e.paths else 0.0
+    return float(np.mean([e.score - path.score_without for path in e.evidence])) if e.evidence else 0.0
 
 
 def _joint_drop(e: Explanation) -> float | None:

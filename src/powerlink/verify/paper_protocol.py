@@ -17,7 +17,8 @@ from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import expand_rows
 from powerlink.graphs.what_if import Removals
 from powerlink.kernels.segments import run_count, run_sum
-from powerlink.models.protocol import Embeddings, LinkModel, logits_by_weight
+from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.questions import asked, asked_by_weight, asking_of
 from powerlink.verify.counterfactual import Room, answers
 
 LOGITS_PER_NODE = 50  # what scoring a node takes, in logits that are merely ranked: both ends' vectors are gathered
@@ -34,6 +35,12 @@ class PaperBatch:
     rank: Tensor
     rank_without_top: Tensor  # (Q, len(tops))
 
+    @property
+    def table(self) -> Tensor:
+        """All figures side by side, float64: (Q, 5 + len(tops))."""
+        single = (self.fidelity_plus, self.fidelity_minus, self.sparsity, self.sparsity_kept, self.rank)
+        return torch.cat([torch.stack([f.double() for f in single], 1), self.rank_without_top.double()], 1)
+
 
 @torch.no_grad()
 def measure_paper(
@@ -46,9 +53,9 @@ def measure_paper(
 ) -> PaperBatch:
     """Measure the mask (E,) and the chosen paths, edges (Q, count, max_length) padded with −1."""
     base = model.encode(graph.everywhere)
-    plain = torch.sigmoid(model.score(base, graph.triples))
-    logits = logits_by_weight(model, graph, graph.triples)
-    kept, rest = (torch.sigmoid(logits(weight.to(base.entity.dtype))) for weight in (mask, 1 - mask))
+    plain = torch.sigmoid(asked(model, base, asking_of(graph)))
+    numbers = asked_by_weight(model, graph, graph)
+    kept, rest = (torch.sigmoid(numbers(weight.to(base.entity.dtype))) for weight in (mask, 1 - mask))
     total = run_sum(mask, graph.query_of_edge, graph.edge_row)
     edges = graph.edge_row.diff().clamp(min=1)
     survivors = run_count(graph.kept, graph.edge_row).clamp(min=1)

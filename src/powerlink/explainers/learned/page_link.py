@@ -14,6 +14,7 @@ from powerlink.explainers.learned.learner import WeightedTerms, learn_mask
 from powerlink.explainers.learned.masks import FreeLogits
 from powerlink.explainers.learned.terms import Prediction, counterfactual
 from powerlink.explainers.protocol import EdgeScores
+from powerlink.explainers.remarks import NO_WALK, remarks_where
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.segments import segment_sum
 from powerlink.models.protocol import LinkModel
@@ -58,7 +59,7 @@ class PaGELink:
             *counterfactual(self.counterfactual_weight, model, graph),
         ]
         mask = learn_mask(FreeLogits(graph, seed=seed), terms, steps=self.steps, lr=self.lr)
-        return EdgeScores.of_kept(graph, mask, paths.active)
+        return EdgeScores.of_kept(graph, mask, remarks_where(~paths.active, NO_WALK))
 
 
 class BestPaths:

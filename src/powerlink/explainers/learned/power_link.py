@@ -12,6 +12,7 @@ from powerlink.explainers.learned.masks import FreeLogits, Mask, TripletScorer
 from powerlink.explainers.learned.path_terms import PowerPath
 from powerlink.explainers.learned.terms import Prediction, Size, Term, counterfactual
 from powerlink.explainers.protocol import EdgeScores
+from powerlink.explainers.remarks import NO_WALK, remarks_where
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.fused import exact_but_for_the_scorer
 from powerlink.models.protocol import LinkModel
@@ -81,7 +82,7 @@ class PowerLink:
                 *counterfactual(self.counterfactual_weight, model, graph),
             ]
             mask = learn_mask(self._mask(graph, seed), terms, steps=self.steps, lr=self.lr)
-        return EdgeScores.of_kept(graph, mask, path.active if self.path_weight else None)
+        return EdgeScores.of_kept(graph, mask, remarks_where(~path.active, NO_WALK) if self.path_weight else ())
 
     def _mask(self, graph: ComputationGraph, seed: int) -> Mask:
         if self.combination == "none":

@@ -15,6 +15,7 @@ from powerlink.explainers.learned.masks import FreeLogits
 from powerlink.explainers.learned.path_terms import PowerPath
 from powerlink.explainers.learned.terms import Faithful, Size, counterfactual
 from powerlink.explainers.protocol import EdgeScores
+from powerlink.explainers.remarks import NO_WALK, remarks_where
 from powerlink.explainers.slopes import FLOOR, fact_slopes, share_of_largest
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.segments import gather
@@ -63,7 +64,8 @@ class PowerLinkPlus:
         ]
         mask = FreeLogits(graph, seed=seed, start=self.start * _flattened(slopes, graph))
         learned = learn_mask(mask, terms, steps=self.steps, lr=self.lr)
-        scores = EdgeScores.of_kept(graph, learned, path.active if self.path_weight else None)
+        remarks = remarks_where(~path.active, NO_WALK) if self.path_weight else ()
+        scores = EdgeScores.of_kept(graph, learned, remarks)
         return replace(scores, by_route=share_of_largest(slopes, graph, FLOOR))
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.incidence import row_pointer
 from powerlink.kernels.segments import run_sum
-from powerlink.models.protocol import LinkModel, logits_by_weight
+from powerlink.models.protocol import LinkModel
+from powerlink.questions import asked, asked_by_weight, asking_of
 
 
 class Term(Protocol):
@@ -23,7 +24,7 @@ class Prediction:
     """Keep the prediction: −log P(Y = 1) on the masked graph (the paper's mutual-information term, Eq. 10)."""
 
     def __init__(self, model: LinkModel, graph: ComputationGraph) -> None:
-        self._logits_of = logits_by_weight(model, graph.kept_edges, graph.triples)
+        self._logits_of = asked_by_weight(model, graph.kept_edges, graph)
 
     def __call__(self, logits: Tensor) -> Tensor:
         # softplus of the negated logit is −log sigmoid without its underflow
@@ -38,9 +39,9 @@ class Faithful:
     """
 
     def __init__(self, model: LinkModel, graph: ComputationGraph) -> None:
-        self._logits_of = logits_by_weight(model, graph.kept_edges, graph.triples)
+        self._logits_of = asked_by_weight(model, graph.kept_edges, graph)
         with torch.no_grad():
-            self._believed = torch.sigmoid(model.score(model.encode(graph), graph.triples))
+            self._believed = torch.sigmoid(asked(model, model.encode(graph), asking_of(graph)))
 
     def __call__(self, logits: Tensor) -> Tensor:
         told = self._logits_of(torch.sigmoid(logits))
@@ -51,7 +52,7 @@ class Counterfactual:
     """Lose the prediction without the mask: −log(1 − P(Y = 1)) under the weights 1 − M; pruned edges keep theirs."""
 
     def __init__(self, model: LinkModel, graph: ComputationGraph) -> None:
-        self._logits_of = logits_by_weight(model, graph, graph.triples)
+        self._logits_of = asked_by_weight(model, graph, graph)
         self._index = graph.kept_edges.index
         self._whole = torch.ones(graph.num_edges, device=graph.device)
 

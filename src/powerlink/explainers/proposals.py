@@ -1,0 +1,86 @@
+"""Stage 4 as a whole: an explainer proposes evidence, and others beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from powerlink.evidence import Candidates, pool
+from powerlink.explainers.contract import propose_faithfully
+from powerlink.explainers.floor import LowDegree
+from powerlink.explainers.protocol import Explainer, Oracle, Proposal, Proposer, Remarks, Wish, looks_everywhere
+from powerlink.explainers.scored_paths import as_proposer
+from powerlink.explainers.slopes import Slopes
+from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.stage_clock import Elapsed, Seconds, stage, timed
+
+AlsoConsider = Literal["cheap", "slopes", "none"]
+SECOND_PROPOSERS: dict[AlsoConsider, tuple[Explainer, ...]] = {
+    "cheap": (Slopes(), LowDegree()),
+    "slopes": (Slopes(),),
+    "none": (),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Proposals:
+    """What is proposed of a batch, and by whom."""
+
+    candidates: Candidates
+    proposers: list[str]
+    mask: Tensor | None  # (num_edges,) the explainer's own, where it has one
+    remarks: Remarks  # by query, doubts about that mask
+    seconds: Seconds  # what it took to make them, also where they were known before
+
+
+class Proposing:
+    """Asks proposers about one batch, each of them once, however many ways their evidence is then chosen from.
+
+    `graph` is pruned. Who learns nothing may look `everywhere` in it: pruning is for those who must learn a mask.
+    """
+
+    def __init__(
+        self, oracle: Oracle, graph: ComputationGraph, wish: Wish, seed: int, allowed: Tensor | None = None
+    ) -> None:
+        self._oracle, self._wish, self._seed = oracle, wish, seed
+        kept, whole = graph.kept, torch.ones_like(graph.kept)
+        if allowed is not None:
+            kept, whole = kept & allowed, allowed
+        self._graphs = {False: graph.pruned_to(kept), True: graph.pruned_to(whole)}
+        self._known: dict[tuple[str, bool], tuple[Proposal, Seconds]] = {}
+
+    def __call__(self, explainer: Explainer | Proposer, also: AlsoConsider = "none", *, everywhere: bool) -> Proposals:
+        """Let an explainer propose, and those who are also considered."""
+        first = as_proposer(explainer)
+        asked = {first.name: self._ask(first, everywhere)}
+        for second in map(as_proposer, SECOND_PROPOSERS[also]):
+            if second.name not in asked:
+                asked[second.name] = self._ask(second, everywhere, second=True)
+        own, _ = asked[first.name]
+        remarks: Sequence[tuple[str, ...]] = own.remarks or [()] * self._graphs[False].num_queries
+        candidates = pool([proposal.evidence for proposal, _ in asked.values()])
+        return Proposals(candidates, list(asked), own.mask, remarks, _total(took for _, took in asked.values()))
+
+    def _ask(self, proposer: Proposer, everywhere: bool, second: bool = False) -> tuple[Proposal, Seconds]:
+        wide = everywhere and looks_everywhere(proposer)
+        if (proposer.name, wide) not in self._known:
+            with timed(if_heard=True) as took:
+                if second:  # ours, and held to the contract by its own tests
+                    with stage("second proposers"):
+                        proposal = proposer.propose(self._oracle, self._graphs[wide], self._wish, self._seed)
+                else:
+                    proposal = propose_faithfully(proposer, self._oracle, self._graphs[wide], self._wish, self._seed)
+            self._known[proposer.name, wide] = proposal, took
+        return self._known[proposer.name, wide]
+
+
+def _total(parts: Iterable[Seconds]) -> Seconds:
+    total: Seconds = {}
+    for part in parts:
+        for name, took in part.items():
+            total[name] = total.get(name, Elapsed()) + took
+    return total

@@ -1,0 +1,128 @@
+"""ExplainJob: all that decides what is said of a model's queries, as a value that pickles and travels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+import torch
+from torch import Tensor
+
+from powerlink.errors import DeviceError
+from powerlink.explainers.protocol import Explainer, Proposer, described
+from powerlink.explanation import Explanation, MadeBy
+from powerlink.models.checkpoint import versions
+from powerlink.models.subject import Subject
+from powerlink.narrate import name_query
+from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, Told, explain_in_ways
+from powerlink.run.batching import Budget, batches, ran_out_of_memory
+from powerlink.stage_clock import Elapsed, Seconds, timed
+from powerlink.verify.counterfactual import Room
+
+ONLY = ""  # the one way of a job that has one
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainJob:
+    """An explainer, the ways in which its evidence is chosen, a seed and a bound on memory; the model is not in it.
+
+    `ways` look at the same graphs (hops, pruning, lengths) and share what the explainer proposes. `memory` is what a
+    batch may take, in bytes; by default, what the device has.
+    """
+
+    explainer: Explainer | Proposer = DEFAULT_EXPLAINER
+    ways: Mapping[str, ExplainSettings] = field(default_factory=lambda: {ONLY: ExplainSettings()})
+    seed: int = 0
+    memory: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        explainer: Explainer | Proposer | None = None,
+        settings: ExplainSettings | None = None,
+        seed: int = 0,
+        memory: int | None = None,
+    ) -> ExplainJob:
+        """Explain in one way."""
+        ways = {ONLY: settings or ExplainSettings()}
+        return cls(explainer=explainer or DEFAULT_EXPLAINER, ways=ways, seed=seed, memory=memory)
+
+    def made_by(self, subject: Subject) -> dict[str, MadeBy]:
+        """Write down, for each way, what is needed to make the same explanations again."""
+        origin = {"graph": subject.graph.fingerprint, "model": subject.name, "model_hash": subject.hash}
+        return {
+            way: MadeBy(
+                explainer=self.explainer.name,
+                settings=asdict(settings),
+                explainer_settings=described(self.explainer),
+                seed=self.seed,
+                versions=versions(),
+                **origin,
+            )
+            for way, settings in self.ways.items()
+        }
+
+    def cut(self, subject: Subject, queries: Tensor) -> list[Tensor]:
+        """Cut queries (Q, 3), in their order, into batches that fit."""
+        hops = next(iter(self.ways.values())).hops or subject.settled.num_layers
+        return batches(subject.messages, queries, hops, Budget.of(subject.messages.device, self.memory))
+
+    def run(self, subject: Subject, batch: Tensor) -> JobResult:
+        """Explain a batch of queries (Q, 3) in every way; one that does not fit after all is halved."""
+        room = Room.of(subject.messages.device, self.memory and self.memory // 2)
+        try:
+            with timed() as seconds:
+                told = explain_in_ways(
+                    subject,
+                    batch,
+                    self.ways,
+                    explainer=self.explainer,
+                    seed=self.seed,
+                    made_by=self.made_by(subject),
+                    room=room,
+                )
+            return JobResult(told, seconds)
+        except RuntimeError as error:
+            if not ran_out_of_memory(error):
+                raise
+            if len(batch) == 1:
+                raise DeviceError(_too_large(subject, batch[0])) from None
+        # Outside of the handler: the error holds on to what filled the memory.
+        if subject.messages.device.type == "cuda":
+            torch.cuda.empty_cache()
+        first, second = (self.run(subject, half) for half in batch.tensor_split(2))
+        return first.followed_by(second)
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What a job says of a batch, in each way, and the seconds of each stage."""
+
+    ways: Mapping[str, Told]
+    seconds: Seconds
+
+    @property
+    def explanations(self) -> list[Explanation]:
+        """What is said in the first way."""
+        return next(iter(self.ways.values())).told
+
+    def followed_by(self, other: JobResult) -> JobResult:
+        """Return this batch's result and the next one's as one."""
+        ways = {
+            way: Told([*told.told, *other.ways[way].told], _sum(told.seconds, other.ways[way].seconds))
+            for way, told in self.ways.items()
+        }
+        return JobResult(ways, _sum(self.seconds, other.seconds))
+
+
+def _sum(one: Seconds, other: Seconds) -> Seconds:
+    return {name: one.get(name, Elapsed()) + other.get(name, Elapsed()) for name in {**one, **other}}
+
+
+def _too_large(subject: Subject, query: Tensor) -> str:
+    asked = name_query(subject.graph, tuple(query.tolist()))
+    return (
+        f"there is too little memory on {subject.messages.device} to explain "
+        f"({asked.head}, {asked.relation}, {asked.tail}): "
+        "look at less of the graph with --hops 1 or a lower --hub-limit"
+    )

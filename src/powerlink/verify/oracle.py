@@ -1,0 +1,88 @@
+"""Oracles: how the model answers "what if". Choice, verdicts and proposers ask one and do not know which it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from powerlink.errors import SettingsError
+from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.graphs.what_if import Removals
+from powerlink.models.protocol import LinkModel
+from powerlink.models.subject import Subject
+from powerlink.questions import asked, asking_of
+from powerlink.verify.counterfactual import (
+    Room,
+    Standing,
+    edges_of_facts,
+    encode_only,
+    scores_without,
+    standings_with_only,
+    standings_without,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Removal:
+    """Facts leave the graph in both directions, and the trained model is asked again: what it reads, not what it knows.
+
+    Facts (S, most) are edges of the computation graph, one for each, padded with −1; question (S,) says whose they are.
+    """
+
+    model: LinkModel
+    graph: ComputationGraph
+    room: Room
+    subject: Subject | None = None  # whose ranks are asked for; without it there are numbers alone
+
+    @classmethod
+    def of(cls, subject: Subject, graph: ComputationGraph, room: Room | None = None) -> Removal:
+        """Ask a settled model about a batch's computation graph."""
+        return cls(subject.settled, graph, room or Room.of(graph.device), subject)
+
+    def precisely(self) -> Removal:
+        """Return the same oracle in float64, where the model can: for differences of differences."""
+        return self if self.subject is None else replace(self, model=self.subject.precise)
+
+    def sees(self, facts: Tensor) -> Tensor:
+        """Tell which facts (…) some layer passes on towards an end of the question: bool."""
+        return self.graph.visible(facts, self.model.num_layers)
+
+    @torch.no_grad()
+    def now(self) -> Tensor:
+        """Return each question's number with all facts in place: (Q,)."""
+        return asked(self.model, self.model.encode(self.graph), asking_of(self.graph))
+
+    def without(self, question: Tensor, facts: Tensor) -> Tensor:
+        """Return each question's number on its computation graph without some facts: (S,)."""
+        removals = Removals.of(self.graph, question.numel(), *self._edges(facts))
+        return scores_without(self.model, self.graph, question, removals, room=self.room)
+
+    @torch.no_grad()
+    def with_only(self, question: Tensor, facts: Tensor) -> Tensor:
+        """Return each question's number where nothing is left but some facts: (S,)."""
+        return asked(self.model, *encode_only(self.model, self.graph, question, *self._edges(facts)))
+
+    def standings_without(self, question: Tensor, facts: Tensor) -> Standing:
+        """Return numbers and ranks on the whole graph without some facts: (S,) each."""
+        scenario, edge = self._edges(facts)
+        foil = None if self.graph.foil is None else self._entities(self.graph.foil)[question]
+        edge = self.graph.edge[edge]
+        return standings_without(self._ranked, self.graph.queries[question], scenario, edge, foils=foil, room=self.room)
+
+    def standings_with_only(self, facts: Tensor) -> Standing:
+        """Return every question's number and rank where only some facts are left, (Q, most): (Q,) each."""
+        return standings_with_only(self._ranked, self.graph, *self._edges(facts), room=self.room)
+
+    @property
+    def _ranked(self) -> Subject:
+        if self.subject is None:
+            raise SettingsError("this model can be asked for scores alone, and not for ranks")
+        return self.subject
+
+    def _edges(self, facts: Tensor) -> tuple[Tensor, Tensor]:
+        return edges_of_facts(self.graph, torch.arange(facts.size(0), device=facts.device), facts)
+
+    def _entities(self, nodes: Tensor) -> Tensor:
+        return torch.where(nodes >= 0, self.graph.entity[nodes.clamp(min=0)], -1)
