@@ -226,7 +226,7 @@ def test_every_explainer_answers(powerlink, model, weights, name):
     outcome = powerlink("explain", model, *ONE, "--explainer", name, *own, "--select", "mask", "--json")
     made_by = json.loads(outcome.out)["made_by"]
     assert (made_by["explainer"], made_by["settings"]["select"]) == (name, "mask")
-    assert recipe.fixed.items() <= made_by["settings"].items()
+    assert recipe.fixed.items() <= made_by["explainer_settings"].items()
 
 
 def test_the_explainers_are_listed_and_one_tells_its_settings(powerlink):
@@ -250,7 +250,7 @@ def test_settings_of_any_explainer_are_set_by_name(powerlink, model):
     made_by = json.loads(powerlink("explain", model, *ONE, "--explainer", "gnn-explainer", *own, "--json").out)[
         "made_by"
     ]
-    assert {"steps": 3, "entropy_weight": 0.5, "size_weight": 0.1}.items() <= made_by["settings"].items()
+    assert {"steps": 3, "entropy_weight": 0.5, "size_weight": 0.1}.items() <= made_by["explainer_settings"].items()
 
 
 def test_a_fit_is_told_and_used(powerlink, model, weights, tmp_path):
@@ -265,7 +265,7 @@ def test_a_fit_is_told_and_used(powerlink, model, weights, tmp_path):
         powerlink("explain", model, *ONE, *flags, "--weights", file) for file in (weights, tmp_path / "again")
     )
     assert one.out == other.out, "the numbers count, not the file's name"
-    assert json.loads(one.out)["made_by"]["settings"]["fit"]
+    assert json.loads(one.out)["made_by"]["explainer_settings"]["fit"]
 
 
 def test_settings_reach_the_explainer_and_the_report(powerlink, model):
@@ -290,7 +290,7 @@ def test_settings_reach_the_explainer_and_the_report(powerlink, model):
     made_by = json.loads(powerlink("explain", model, *ONE, *flags, "--json").out)["made_by"]
     assert made_by["seed"] == 3
     expected = {"steps": 7, "order": 2, "path_weight": 0.0, "paths": 2, "max_length": 2, "hops": 2}
-    assert expected.items() <= made_by["settings"].items()
+    assert expected.items() <= {**made_by["settings"], **made_by["explainer_settings"]}.items()
 
 
 def test_heads_can_be_ranked_instead(powerlink, model):

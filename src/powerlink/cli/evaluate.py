@@ -9,13 +9,24 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from powerlink.cli.console import JsonOption, SeedOption, console, print_json
+from powerlink.cli.console import (
+    DeviceOption,
+    JsonOption,
+    SeedOption,
+    console,
+    errors,
+    explaining,
+    pick_device,
+    print_json,
+)
 from powerlink.cli.rank import ModelArgument
 from powerlink.errors import DataError, MismatchError
 from powerlink.explanation import Explanation
-from powerlink.models.checkpoint import read_description
+from powerlink.models.checkpoint import load_model, read_description
 from powerlink.report.schema import read_explanations
 from powerlink.report.text import render_summary
+from powerlink.report.wording import harmless
+from powerlink.run.remake import with_paper_figures
 from powerlink.verify.metrics import evaluate as evaluate_all
 
 FileArgument = Annotated[
@@ -27,12 +38,25 @@ TITLES = {
 }
 
 
-def evaluate(model: ModelArgument, explanations: FileArgument, seed: SeedOption = 0, json: JsonOption = False) -> None:
+def evaluate(
+    model: ModelArgument,
+    explanations: FileArgument,
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> None:
     """Summarise explanations: F+, F−, Sparsity and HΔR:m in the paper's protocol and in ours, with 95 % intervals.
+
+    The paper's figures are measured now where the explanations were made without `--metrics paper`.
 
     Example: powerlink evaluate models/atlas explanations.jsonl
     """
     found = read_of_model(model, explanations)
+    if any(explanation.paper is None and explanation.considered for explanation in found):
+        with explaining() as told:
+            found, refused = with_paper_figures(load_model(model, pick_device(device)), found, told)
+        for sentence in refused:
+            errors.print(f"note: {harmless(sentence)}", style="dim", soft_wrap=True)
     evaluation = evaluate_all(found, seed)
     if json:
         print_json(asdict(evaluation))

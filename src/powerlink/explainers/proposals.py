@@ -51,6 +51,7 @@ class Proposing:
         if allowed is not None:
             kept, whole = kept & allowed, allowed
         self._graphs = {False: graph.pruned_to(kept), True: graph.pruned_to(whole)}
+        self._pruned = not torch.equal(kept, whole)
         self._known: dict[tuple[str, bool], tuple[Proposal, Seconds]] = {}
 
     def __call__(self, explainer: Explainer | Proposer, also: AlsoConsider = "none", *, everywhere: bool) -> Proposals:
@@ -66,7 +67,7 @@ class Proposing:
         return Proposals(candidates, list(asked), own.mask, remarks, _total(took for _, took in asked.values()))
 
     def _ask(self, proposer: Proposer, everywhere: bool, second: bool = False) -> tuple[Proposal, Seconds]:
-        wide = everywhere and looks_everywhere(proposer)
+        wide = everywhere and self._pruned and looks_everywhere(proposer)
         if (proposer.name, wide) not in self._known:
             with timed(if_heard=True) as took:
                 if second:  # ours, and held to the contract by its own tests

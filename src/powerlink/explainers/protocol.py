@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -155,5 +155,5 @@ def looks_everywhere(explainer: Explainer | Proposer) -> bool:
 
 def described(explainer: Explainer | Proposer) -> dict[str, Any]:
     """Return the values that tell two explainers of one name apart, for reports."""
-    own = fields(explainer)  # type: ignore[arg-type]
+    own: tuple[Field[Any], ...] = fields(explainer) if is_dataclass(explainer) else ()
     return {f.name: getattr(explainer, f.name) for f in own if f.compare and f.name != "name"}

@@ -159,12 +159,12 @@ class ExplainerRun:
 
 
 def _split(result: JobResult) -> dict[str, Elapsed]:
-    """Tell what scoring took from all that each way took besides."""
-    took, scored = {}, Elapsed()
-    for select, told in result.ways.items():
-        scored = told.seconds.get("score edges", scored)
-        took[select] = sum((t for name, t in told.seconds.items() if name != "score edges"), Elapsed())
-    return took | {"scoring": scored}
+    """Tell what each way took, scoring included, and scoring alone."""
+    took = {select: sum(told.seconds.values(), Elapsed()) for select, told in result.ways.items()}
+    scoring = next(
+        (told.seconds["score edges"] for told in result.ways.values() if "score edges" in told.seconds), None
+    )
+    return took | {"scoring": scoring or Elapsed()}
 
 
 class _SecondsFile:
