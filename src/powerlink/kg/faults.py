@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from powerlink.kg.layout import Layout, TextShape
 
+_LINE_END = r"\r\n|\r|\n"  # what the fast reader knows; str.splitlines also splits at U+2028
 _SHOWN = 60  # characters of a bad line that are quoted back
 
 
@@ -17,10 +18,10 @@ def find_fault(data: bytes, layout: Layout, shape: TextShape) -> str | None:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = len(re.findall(rb"\r\n|\r|\n", data[: error.start])) + 1
+        line = len(re.findall(_LINE_END.encode(), data[: error.start])) + 1
         return f"line {line}: byte 0x{data[error.start]:02x} is not UTF-8; expected UTF-8 text"
     try:
-        for line, fields in _csv_records(text) if shape.quoted else _tab_records(data):
+        for line, fields in _records(text, shape):
             if fault := _fault_in(fields, layout, shape):
                 return f"line {line}: {fault}"
     except csv.Error as error:
@@ -28,37 +29,30 @@ def find_fault(data: bytes, layout: Layout, shape: TextShape) -> str | None:
     return None
 
 
+def _records(text: str, shape: TextShape) -> Iterator[tuple[int, list[str]]]:
+    """Yield the fields of each record, and the line that it begins in."""
+    if not shape.quoted:
+        for number, line in enumerate(re.split(_LINE_END, text), start=1):
+            yield number, line.split(shape.delimiter)
+        return
+    reader = csv.reader(io.StringIO(text, newline=""))
+    number = 1
+    for fields in reader:
+        yield number, fields
+        number = reader.line_num + 1
+
+
 def _fault_in(fields: list[str], layout: Layout, shape: TextShape) -> str | None:
     line = shape.delimiter.join(fields)
     if not line.strip():
         return f"the line is blank; expected {layout}"
     if len(fields) != shape.width:
+        found = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
+        quoted = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
         as_first = shape.width != len(layout.columns)
         expected = f"{shape.width} columns, as in the first line" if as_first else str(layout)
-        return f"{_columns(len(fields))} found in {_shortened(line)!r}; expected {expected}"
-    for place, position in enumerate(shape.chosen[: layout.required]):
+        return f"{found} found in {quoted!r}; expected {expected}"
+    for name, position in zip(layout.columns[: layout.required], shape.chosen, strict=False):
         if not fields[position]:
-            return f"{layout.columns[place]} is missing; expected {layout}"
+            return f"{name} is missing; expected {layout}"
     return None
-
-
-def _shortened(line: str) -> str:
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
-
-
-def _columns(count: int) -> str:
-    return "1 column" if count == 1 else f"{count} columns"
-
-
-def _tab_records(data: bytes) -> Iterator[tuple[int, list[str]]]:
-    # bytes.splitlines knows \n, \r and \r\n only, like the fast reader; str.splitlines also splits at U+2028.
-    for line, content in enumerate(data.splitlines(), start=1):
-        yield line, content.decode("utf-8").split("\t")
-
-
-def _csv_records(text: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""))
-    line = 1
-    for fields in reader:
-        yield line, fields
-        line = reader.line_num + 1

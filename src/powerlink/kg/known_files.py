@@ -24,7 +24,6 @@ HEADER = ("head", "relation", "tail", "known")
 KNOWN = Layout(
     columns=HEADER,
     headers=(HEADER, ("subject", "predicate", "object", "known"), ("source", "relation", "target", "known")),
-    more_columns=False,
     required=4,
 )
 BETWEEN = "|"  # known entities in a table

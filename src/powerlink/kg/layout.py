@@ -12,8 +12,8 @@ class Layout:
 
     columns: tuple[str, ...]
     headers: tuple[tuple[str, ...], ...]  # each in the order of `columns`
-    more_columns: bool  # whether a file without a header may have further columns
     required: int  # this many leading columns may not be empty
+    more_columns: bool = False  # whether a file without a header may have further columns
 
     def header_positions(self, fields: Sequence[str]) -> tuple[int, ...] | None:
         """Return where each column stands when `fields` is a header line, else None."""
@@ -23,8 +23,10 @@ class Layout:
                 return tuple(folded.index(column) for column in header)
         return None
 
-    def width_fits(self, width: int) -> bool:
-        return width == len(self.columns) or (self.more_columns and width > len(self.columns))
+    def width(self, found: int) -> int:
+        """Return how many columns every line must have if the first has `found`."""
+        needed = len(self.columns)
+        return max(needed, found) if self.more_columns else needed
 
     def __str__(self) -> str:
         return f"{len(self.columns)} columns ({', '.join(self.columns)})"
@@ -36,7 +38,7 @@ class TextShape:
 
     delimiter: str
     width: int
-    chosen: tuple[int, ...]
+    chosen: Sequence[int]
     header: bool = False
 
     @property
@@ -44,19 +46,11 @@ class TextShape:
         return self.delimiter == ","
 
 
-FACTS = Layout(
-    columns=("head", "relation", "tail"),
-    headers=(
-        ("head", "relation", "tail"),
-        ("subject", "predicate", "object"),
-        ("source", "relation", "target"),
-    ),
-    more_columns=False,
-    required=3,
-)
+_FACT = ("head", "relation", "tail")
+FACTS = Layout(_FACT, (_FACT, ("subject", "predicate", "object"), ("source", "relation", "target")), required=3)
 LABELS = Layout(
-    columns=("id", "label"),
+    ("id", "label"),
     headers=(("id", "label"), ("id", "name"), ("entity", "label"), ("relation", "label")),
-    more_columns=True,
     required=1,
+    more_columns=True,
 )
