@@ -58,7 +58,7 @@ def clean(splits: Mapping[Split, Triples], files: Mapping[Split, str]) -> tuple[
         unique, first = np.unique(keys, return_index=True)
         _note(notes, files[split], len(keys) - len(first), "duplicate fact{s} {was} merged")
         if split != "train":
-            known = _contained(unique, distinct["train"])
+            known = contained(unique, distinct["train"])
             _note(notes, files[split], int(known.sum()), "fact{s} that also {stand} in train {was} dropped")
             unique, first = unique[~known], first[~known]
         cleaned[split], distinct[split] = splits[split][np.sort(first)], unique
@@ -68,12 +68,12 @@ def clean(splits: Mapping[Split, Triples], files: Mapping[Split, str]) -> tuple[
         if split != "train":
             _note_unseen(notes, files[split], facts, cleaned["train"])
         if split == "test" and "valid" in cleaned:
-            twice = int(_contained(distinct["test"], distinct["valid"]).sum())
+            twice = int(contained(distinct["test"], distinct["valid"]).sum())
             _note(notes, files[split], twice, "fact{s} that also {stand} in valid {was} kept")
     return cleaned, notes
 
 
-def _contained(keys: NDArray[np.int64], ordered: NDArray[np.int64]) -> NDArray[np.bool_]:
+def contained(keys: NDArray[np.int64], ordered: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Mark the keys, (n,), that stand in a sorted array."""
     if not len(ordered):
         return np.zeros(len(keys), dtype=bool)

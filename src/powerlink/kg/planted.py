@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -13,10 +13,9 @@ import numpy as np
 
 from powerlink.errors import SettingsError
 from powerlink.explanation import ExplainedPath
-from powerlink.kg.explained_links import GroundTruth
+from powerlink.kg.explained_links import GroundTruth, Triple
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names, Triples
 
-Step = tuple[int, int, int]  # source, relation, target; a relation ≥ R walks a fact from its tail to its head
 Neighbours = Mapping[tuple[int, int], list[int]]  # (source, relation) → targets
 
 
@@ -90,7 +89,7 @@ class Planted:
         """Where each (entity, relation) leads in the training graph, inverses included."""
         return _neighbours(map(tuple, self.graph.train.tolist()), self.graph.num_relations)
 
-    def steps_of(self, path: ExplainedPath) -> tuple[Step, ...]:
+    def steps_of(self, path: ExplainedPath) -> tuple[Triple, ...]:
         """Return a told path as steps, to be held against the true ones."""
         graph = self.graph
         return tuple(
@@ -112,34 +111,29 @@ def plant(seed: int, settings: PlantedSettings | None = None) -> Planted:
     settings = settings or PlantedSettings()
     rng = np.random.default_rng(seed)
     rules = _draw_rules(settings, rng)
-    facts: dict[Step, None] = {}  # a set that keeps its order, so that the seed decides everything
-    planted: dict[Step, None] = {}
-    for rule in rules:
-        for _ in range(settings.instances):
-            nodes = _distinct(settings, rng, len(rule.body) + 1)
-            facts |= _facts_along(nodes, rule.body, settings.relations)
-            facts |= _parallels(nodes, settings, rng)
-            planted[nodes[0], rule.relation, nodes[-1]] = None
+    growth = _Growth(settings, rng)
+    planted = dict.fromkeys(growth.instance(rule) for rule in rules for _ in range(settings.instances))
     for head, _, tail in planted:
-        facts |= _decoys(head, tail, settings, rng)
-    facts |= _scattered(settings, rng)
-    facts |= _hubs(settings, rng)
+        growth.decoys(head, tail)
+    growth.scattered()
+    growth.hubs()
 
-    by_chance = _array([fact for fact in _consequences(rules, facts, settings) if fact not in planted])
+    by_chance = _array([fact for fact in _consequences(rules, growth.facts, settings) if fact not in planted])
     by_chance = by_chance[rng.permutation(len(by_chance))]
     to_train = int(settings.train_share * len(by_chance))
+    kinds = (("goal", settings.goals), ("noise", settings.noises), ("step", settings.steps))  # sorted, as ids are
     graph = KnowledgeGraph(
         f"planted-{seed}",
         Names("entity", tuple(f"e{i:05d}" for i in range(settings.entities))),
-        Names("relation", _relation_names(settings)),
-        np.concatenate([_array(facts), by_chance[:to_train]]),
+        Names("relation", tuple(f"{kind}_{i:02d}" for kind, count in kinds for i in range(count))),
+        np.concatenate([_array(growth.facts), by_chance[:to_train]]),
         by_chance[to_train:].copy(),
         _array(planted),
     )
     return Planted(graph, rules, settings)
 
 
-def true_paths(planted: Planted, head: int, relation: int, tail: int) -> set[tuple[Step, ...]]:
+def true_paths(planted: Planted, head: int, relation: int, tail: int) -> set[tuple[Triple, ...]]:
     """Return every loopless instance of a rule's body from head to tail in the training graph.
 
     An inverse query (relation ≥ R) gets the same instances walked backwards.
@@ -147,17 +141,17 @@ def true_paths(planted: Planted, head: int, relation: int, tail: int) -> set[tup
     size = planted.graph.num_relations
     if relation >= size:
         found = true_paths(planted, tail, relation - size, head)
-        return {tuple((v, _inverse(r, size), u) for u, r, v in reversed(path)) for path in found}
+        return {tuple((v, (r + size) % (2 * size), u) for u, r, v in reversed(path)) for path in found}
     return {
         path
         for rule in planted.rules
         if rule.relation == relation
-        for path in _walk(planted.neighbours, head, rule.body)
+        for path in _walks(planted.neighbours, head, rule.body)
         if path[-1][2] == tail
     }
 
 
-def true_reasons(planted: Planted) -> dict[Step, GroundTruth]:
+def true_reasons(planted: Planted) -> dict[Triple, GroundTruth]:
     """Return what explains each query of a planted graph: all its true paths, and their steps."""
     found = {}
     for head, relation, tail in planted.graph.test.tolist():
@@ -187,70 +181,69 @@ def _draw_rules(settings: PlantedSettings, rng: np.random.Generator) -> tuple[Ru
     return tuple(rules)
 
 
-def _facts_along(nodes: list[int], relations: Iterable[int], size: int) -> dict[Step, None]:
-    """Return the facts that a walk over these nodes needs, as they are stored."""
-    return {
-        ((u, relation, v) if relation < size else (v, relation - size, u)): None
-        for (u, v), relation in zip(pairwise(nodes), relations, strict=True)
-    }
+class _Growth:
+    """The facts of a graph as they are laid, each with what the generator says next."""
+
+    def __init__(self, settings: PlantedSettings, rng: np.random.Generator) -> None:
+        self._settings, self._rng = settings, rng
+        self.facts: dict[Triple, None] = {}  # a set that keeps its order, so that the seed decides everything
+
+    def instance(self, rule: Rule) -> Triple:
+        """Lay a walk along a rule's body, and facts of other relations beside every hop; return what follows.
+
+        For the parallels, finding the nodes is not yet finding the reason.
+        """
+        nodes = self._entities(len(rule.body) + 1)
+        self._lay(nodes, rule.body)
+        for pair in pairwise(nodes):
+            for relation in self._meaningless(self._settings.parallels):
+                self._lay(pair, [relation])
+        return nodes[0], rule.relation, nodes[-1]
+
+    def decoys(self, head: int, tail: int) -> None:
+        """Lay false paths of random relations from head to tail."""
+        for length in self._rng.choice(self._settings.decoy_lengths, self._settings.decoys).tolist():
+            between = [e for e in self._entities(length + 1) if e not in (head, tail)][: length - 1]
+            self._lay([head, *between, tail], self._meaningless(length))
+
+    def scattered(self) -> None:
+        for relation in self._meaningless(self._settings.scattered):
+            self._lay(self._entities(2), [relation])
+
+    def hubs(self) -> None:
+        """Tie the last few entities to very many others."""
+        count = self._settings.hub_facts
+        for hub in range(self._settings.entities - self._settings.hubs, self._settings.entities):
+            for other, relation in zip(self._entities(count), self._meaningless(count), strict=True):
+                self._lay([hub, other], [relation])
+
+    def _lay(self, nodes: Sequence[int], relations: Iterable[int]) -> None:
+        """Add the facts that a walk over these nodes needs, as they are stored."""
+        size = self._settings.relations
+        for (u, v), relation in zip(pairwise(nodes), relations, strict=True):
+            self.facts[(u, relation, v) if relation < size else (v, relation - size, u)] = None
+
+    def _meaningless(self, count: int) -> list[int]:
+        """Draw relations other than goals, in either direction: noise, and steps that may complete a rule."""
+        stored = self._rng.integers(self._settings.goals, self._settings.relations, count)
+        walked: list[int] = (stored + self._settings.relations * self._rng.integers(0, 2, count)).tolist()
+        return walked
+
+    def _entities(self, count: int) -> list[int]:
+        """Draw distinct entities that are no hubs."""
+        plain = self._settings.entities - self._settings.hubs
+        drawn: list[int] = self._rng.choice(plain, count, replace=False).tolist()
+        return drawn
 
 
-def _parallels(nodes: list[int], settings: PlantedSettings, rng: np.random.Generator) -> dict[Step, None]:
-    """Put facts of other relations beside every hop: finding the nodes is not yet finding the reason."""
-    facts: dict[Step, None] = {}
-    for pair in pairwise(nodes):
-        for relation in _meaningless(settings, rng, settings.parallels):
-            facts |= _facts_along(list(pair), [relation], settings.relations)
-    return facts
-
-
-def _decoys(head: int, tail: int, settings: PlantedSettings, rng: np.random.Generator) -> dict[Step, None]:
-    """Lay false paths of random relations from head to tail."""
-    facts: dict[Step, None] = {}
-    for length in rng.choice(settings.decoy_lengths, settings.decoys).tolist():
-        between = [e for e in _distinct(settings, rng, length + 1) if e not in (head, tail)][: length - 1]
-        facts |= _facts_along([head, *between, tail], _meaningless(settings, rng, length), settings.relations)
-    return facts
-
-
-def _scattered(settings: PlantedSettings, rng: np.random.Generator) -> dict[Step, None]:
-    facts: dict[Step, None] = {}
-    for relation in _meaningless(settings, rng, settings.scattered):
-        facts |= _facts_along(_distinct(settings, rng, 2), [relation], settings.relations)
-    return facts
-
-
-def _hubs(settings: PlantedSettings, rng: np.random.Generator) -> dict[Step, None]:
-    """Tie the last few entities to very many others."""
-    facts: dict[Step, None] = {}
-    for hub in range(settings.entities - settings.hubs, settings.entities):
-        others = _distinct(settings, rng, settings.hub_facts)
-        for other, relation in zip(others, _meaningless(settings, rng, settings.hub_facts), strict=True):
-            facts |= _facts_along([hub, other], [relation], settings.relations)
-    return facts
-
-
-def _meaningless(settings: PlantedSettings, rng: np.random.Generator, count: int) -> list[int]:
-    """Draw relations other than goals, in either direction: noise, and steps that may or may not complete a rule."""
-    stored = rng.integers(settings.goals, settings.relations, count)
-    walked: list[int] = (stored + settings.relations * rng.integers(0, 2, count)).tolist()
-    return walked
-
-
-def _distinct(settings: PlantedSettings, rng: np.random.Generator, count: int) -> list[int]:
-    """Draw distinct entities that are no hubs."""
-    drawn: list[int] = rng.choice(settings.entities - settings.hubs, count, replace=False).tolist()
-    return drawn
-
-
-def _consequences(rules: Iterable[Rule], facts: Iterable[Step], settings: PlantedSettings) -> dict[Step, None]:
+def _consequences(rules: Iterable[Rule], facts: Iterable[Triple], settings: PlantedSettings) -> dict[Triple, None]:
     """Find every fact that follows from the rules, planted or by chance, once each."""
     neighbours = _neighbours(facts, settings.relations)
     return {
         (head, rule.relation, path[-1][2]): None
         for rule in rules
         for head in range(settings.entities)
-        for path in _walk(neighbours, head, rule.body)
+        for path in _walks(neighbours, head, rule.body)
     }
 
 
@@ -262,9 +255,9 @@ def _neighbours(facts: Iterable[tuple[int, ...]], size: int) -> Neighbours:
     return dict(found)
 
 
-def _walk(neighbours: Neighbours, source: int, body: tuple[int, ...]) -> Iterator[tuple[Step, ...]]:
-    """Yield every loopless walk from an entity along a body."""
-    walks: list[tuple[Step, ...]] = [()]
+def _walks(neighbours: Neighbours, source: int, body: tuple[int, ...]) -> list[tuple[Triple, ...]]:
+    """Return every loopless walk from an entity along a body."""
+    walks: list[tuple[Triple, ...]] = [()]
     for relation in body:
         walks = [
             (*walk, (end, relation, target))
@@ -273,18 +266,8 @@ def _walk(neighbours: Neighbours, source: int, body: tuple[int, ...]) -> Iterato
             for target in neighbours.get((end, relation), ())
             if target != source and all(target != step[2] for step in walk)
         ]
-    yield from walks
+    return walks
 
 
-def _array(facts: Iterable[Step]) -> Triples:
+def _array(facts: Iterable[Triple]) -> Triples:
     return np.array(list(facts), dtype=np.int64).reshape(-1, 3)
-
-
-def _inverse(relation: int, size: int) -> int:
-    return relation + size if relation < size else relation - size
-
-
-def _relation_names(settings: PlantedSettings) -> tuple[str, ...]:
-    """Name relations so that their ids are in sorted order too."""
-    kinds = (("goal", settings.goals), ("noise", settings.noises), ("step", settings.steps))
-    return tuple(f"{kind}_{i:02d}" for kind, count in kinds for i in range(count))

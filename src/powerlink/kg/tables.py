@@ -21,7 +21,6 @@ from powerlink.kg.layout import Layout, TextShape
 
 TABLE_FORMATS = (".tsv", ".txt", ".csv", ".parquet")
 _LINES = (".tsv", ".txt")  # formats without header lines, a row a line
-_UNEVEN = (b"\t", b"  ", b" \n", b" \r", b"\n ", b"\r ")  # in a text that single blanks separate
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 24  # bytes; also the longest line that can be read
@@ -80,11 +79,15 @@ def read_columns(path: Path, layout: Layout) -> list[pa.DictionaryArray]:
         header = layout.header_positions(fields)
         width = len(fields) if header else layout.width(len(fields))
         data += b"\n"  # a lone header counts as a line only when it ends
-        return _parsed(path, data, layout, TextShape(",", width, header or first_columns, header is not None))
+        return _good(path, data, layout, TextShape(",", width, header or first_columns, header is not None))
     if kind == ".txt" and b"\t" not in _first_line(data):
+        if not layout.more_columns and b"\t" not in data:  # rewriting takes ten times as long, and often need not be
+            columns, reason = _parsed(data, layout, TextShape(" ", len(first_columns), first_columns))
+            if reason is None:
+                return columns
         data = _tabs_for_blanks(data, layout)
     width = layout.width(_first_line(data).count(b"\t") + 1)
-    return _parsed(path, data, layout, TextShape("\t", width, first_columns))
+    return _good(path, data, layout, TextShape("\t", width, first_columns))
 
 
 def header_in_lines(path: Path, first: Sequence[str], layout: Layout) -> bool:
@@ -105,17 +108,23 @@ def _first_record(data: bytes) -> list[str]:
 
 def _tabs_for_blanks(data: bytes, layout: Layout) -> bytes:
     """Separate by tabs what was separated by runs of blanks; the last column of labels keeps its blanks."""
-    framed = b"\n" + data + b"\n"
-    if not layout.more_columns and not any(part in framed for part in _UNEVEN):
-        return data.replace(b" ", b"\t")  # ten times as fast
     trimmed = re.sub(rb"[ \t]+(?=[\r\n]|\Z)|(?:(?<=[\r\n])|\A)[ \t]+", b"", data)
     if layout.more_columns:
         return re.sub(rb"(?m)^([^ \t\r\n]+)[ \t]+", rb"\1\t", trimmed)
     return re.sub(rb"[ \t]+", b"\t", trimmed)
 
 
-def _parsed(path: Path, data: bytes, layout: Layout, shape: TextShape) -> list[pa.DictionaryArray]:
+def _good(path: Path, data: bytes, layout: Layout, shape: TextShape) -> list[pa.DictionaryArray]:
     """Parse delimited text; on any failure a slow scan finds the line to name."""
+    columns, reason = _parsed(data, layout, shape)
+    if reason:
+        fault = find_fault(data, layout, shape)
+        raise DataError(f"{path}, {fault}" if fault else f"{path} cannot be read: {reason}")
+    return columns
+
+
+def _parsed(data: bytes, layout: Layout, shape: TextShape) -> tuple[list[pa.DictionaryArray], str | None]:
+    """Return the columns, and what is wrong with them, if anything."""
     names = [str(i) for i in range(shape.width)]
     try:
         table = pacsv.read_csv(
@@ -137,17 +146,11 @@ def _parsed(path: Path, data: bytes, layout: Layout, shape: TextShape) -> list[p
             ),
         )
         columns = [column.unify_dictionaries().combine_chunks() for column in table.columns]
-        reason = (
-            "a field is empty" if any(_place_of_blank(c.dictionary) >= 0 for c in columns[: layout.required]) else None
-        )
     except pa.ArrowInvalid as error:
-        columns, reason = [], str(error).splitlines()[0]
-        if "straddl" in reason:
-            reason = f"a line is longer than {_BLOCK >> 20} MB"
-    if reason:
-        fault = find_fault(data, layout, shape)
-        raise DataError(f"{path}, {fault}" if fault else f"{path} cannot be read: {reason}")
-    return columns
+        reason = str(error).splitlines()[0]
+        return [], f"a line is longer than {_BLOCK >> 20} MB" if "straddl" in reason else reason
+    blank = any(_place_of_blank(column.dictionary) >= 0 for column in columns[: layout.required])
+    return columns, "a field is empty" if blank else None
 
 
 def _parquet_columns(path: Path, layout: Layout) -> list[pa.DictionaryArray]:

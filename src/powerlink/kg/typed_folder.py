@@ -29,10 +29,10 @@ from powerlink.kg.layout import Layout
 from powerlink.kg.link_labels import read_truth
 from powerlink.kg.tables import line_of, read_columns, table_in
 
+_NODE = ("type", "id")
 _EDGE = ("source type", "source", "relation", "target type", "target")
-_EDGE_HEADERS = (_EDGE, ("src_type", "src", "relation", "dst_type", "dst"))
-NODES = Layout(columns=("type", "id"), headers=(("type", "id"),), required=2)
-EDGES = Layout(columns=_EDGE, headers=_EDGE_HEADERS, required=5)
+NODES = Layout(_NODE, headers=(_NODE,), required=2)
+EDGES = Layout(_EDGE, headers=(_EDGE, ("src_type", "src", "relation", "dst_type", "dst")), required=5)
 
 Row = tuple[str, str, str]  # the names of source, relation and target
 
@@ -179,26 +179,22 @@ def _reverses(rows: Sequence[Row], predicted: str) -> dict[str, str]:
 
 
 def _splits(folder: Path, predicted: str, names: TypedNames, links: Triples) -> dict[Split, NDArray[np.int64]]:
-    """Return the rows of `links` in each split; a link is in one split only."""
-    splits = {split: _split(folder, predicted, split, names, links) for split in SPLITS}
+    """Return the rows of `links` that each split's file lists, in its order; a link is in one split only."""
+    row = {tuple(link): place for place, link in enumerate(links.tolist())}
+    splits = {split: np.empty(0, dtype=np.int64) for split in SPLITS}
+    for split in SPLITS:
+        if file := table_in(folder, f"{predicted}_{split}"):
+            listed = list(map(tuple, names.triples(file, _edge_rows(file, predicted)).tolist()))
+            for place, link in enumerate(listed):
+                if link not in row:
+                    what = "the link is not in the file of edges; expected it there, too"
+                    raise DataError(f"{line_of(file, place)}: {what}")
+            splits[split] = np.array([row[link] for link in dict.fromkeys(listed)], dtype=np.int64)
     again = np.flatnonzero(np.bincount(np.concatenate(list(splits.values())), minlength=len(links)) > 1)
     if len(again):
         source, target = (list(names.node)[node] for node in links[again[0], [0, 2]])
         raise DataError(f"{folder} has the link from {source} to {target} in two splits; expected it in one")
     return splits
-
-
-def _split(folder: Path, predicted: str, split: Split, names: TypedNames, links: Triples) -> NDArray[np.int64]:
-    """Return the rows of `links` that a split's file lists, in its order."""
-    file = table_in(folder, f"{predicted}_{split}")
-    if file is None:
-        return np.empty(0, dtype=np.int64)
-    place = {tuple(link): row for row, link in enumerate(links.tolist())}
-    listed = names.triples(file, _edge_rows(file, predicted)).tolist()
-    for number, link in enumerate(listed):
-        if tuple(link) not in place:
-            raise DataError(f"{line_of(file, number)}: the link is not in the file of edges; expected it there, too")
-    return np.array(list(dict.fromkeys(place[tuple(link)] for link in listed)), dtype=np.int64)
 
 
 def _negatives(folder: Path, predicted: str, split: Split, names: TypedNames) -> Triples:
