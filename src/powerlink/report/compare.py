@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from powerlink.atomic_file import replace_together
+from powerlink.explanation import Explanation
 from powerlink.report import compare_plots
 from powerlink.report.cards import View, card
 from powerlink.report.compare_tables import TableView, agreement, of_queries, reading, side_by_side, tables
@@ -37,12 +38,12 @@ def write_comparison(compared: Sequence[ModelComparison], folder: Path, made_wit
 
 def as_plain(compared: ModelComparison) -> dict[str, Any]:
     """Return a comparison as what JSON has; a number that is not there is null, and examples stay on the page."""
-    plain = {name: value for name, value in asdict(compared).items() if name != "examples"}
-    for rows in plain["tables"].values():
-        for row in rows:
-            for difference in row["differences"]:
-                difference["significant"] = difference["low"] > 0 or difference["high"] < 0
-    return dict(_finite(plain))
+    plain = _finite({name: value for name, value in asdict(compared).items() if name != "examples"})
+    for select, rows in compared.tables.items():
+        for row, written in zip(rows, plain["tables"][select], strict=True):
+            for gap, of_gap in zip(row.differences, written["differences"], strict=True):
+                of_gap["significant"] = gap.significant
+    return dict(plain)
 
 
 def _finite(value: Any) -> Any:
@@ -68,13 +69,9 @@ def _markdown_of(compared: ModelComparison) -> Iterator[str]:
     yield f"{_plain_words(reading(compared))}\n"
     for table in [*tables(compared), *(agreement(compared, select) for select in compared.overlaps)]:
         yield f"### {table.title}\n"
-        yield _markdown_table(table)
-
-
-def _markdown_table(table: TableView) -> str:
-    rows = [["explainer", *map(_plain_words, table.columns)], ["---"] + ["---:"] * len(table.columns)]
-    rows += [[_plain_words(name), *(cell.whole for cell in cells)] for name, cells in table.rows]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+        rows = [["explainer", *map(_plain_words, table.columns)], ["---"] + ["---:"] * len(table.columns)]
+        rows += [[_plain_words(name), *(cell.whole for cell in cells)] for name, cells in table.rows]
+        yield "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
 def _plain_words(name: str) -> str:
@@ -129,11 +126,10 @@ def _model(compared: ModelComparison) -> View:
     }
 
 
-def _example(found: Any) -> View:
-    views = {name: card(explanation) for name, explanation in found.items()}
-    query = next(iter(views.values()))
+def _example(explained: Mapping[str, Explanation]) -> View:
+    views = {name: card(explanation) for name, explanation in explained.items()}
     sides = [
         {"explainer": harmless(name), "paths": view["paths"][:PATHS_SIDE_BY_SIDE], "status": view["status"]}
         for name, view in views.items()
     ]
-    return {"query": query, "sides": sides}
+    return {"query": next(iter(views.values())), "sides": sides}
