@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from typing import Literal
 
 import numpy as np
@@ -15,6 +15,15 @@ from powerlink.errors import SettingsError
 from powerlink.explanation import ExplainedPath
 from powerlink.kg.explained_links import GroundTruth, Triple
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names, Triples
+
+GOALS = 2  # relations that follow from rules
+RULES = 2  # per goal; their lengths take turns
+LENGTHS = (2, 3)  # of rules, and of decoys
+_NOISES = 4  # relations that mean nothing
+_STEPS = 6  # relations that rules are made of
+_RELATIONS = GOALS + _NOISES + _STEPS
+_INVERSE_SHARE = 0.3  # of a body's hops
+_TRAIN_SHARE = 0.2  # of the goal facts that arise by chance; the others are for validation
 
 Neighbours = Mapping[tuple[int, int], list[int]]  # (source, relation) → targets
 
@@ -33,39 +42,20 @@ class PlantedSettings:
     """How large a planted graph is, and how much in it misleads."""
 
     entities: int = 120
-    goals: int = 2  # relations that follow from rules
-    rules: int = 2  # per goal; their lengths take turns
-    lengths: tuple[int, ...] = (2, 3)
-    steps: int = 6  # relations that rules are made of
-    noises: int = 4  # relations that mean nothing
     instances: int = 8  # of each rule, planted on purpose: the queries; more arise by chance
     decoys: int = 4  # false paths from head to tail beside each planted instance
-    decoy_lengths: tuple[int, ...] = (2, 3)
     parallels: int = 2  # facts of other relations beside each hop of a planted instance
     scattered: int = 60  # facts between random entities, of noise and step relations
     hubs: int = 2
     hub_facts: int = 40  # of each hub
-    inverse_share: float = 0.3  # of a body's hops
-    train_share: float = 0.2  # of the goal facts that arise by chance; the others are for validation
 
     def __post_init__(self) -> None:
-        if min(self.entities, self.goals, self.rules, self.steps, self.noises, self.instances) < 1:
-            raise SettingsError("a planted graph needs entities, goals, rules, steps, noises and instances")
-        if not self.lengths or min(self.lengths) < 2 or max(self.lengths) > self.steps:
-            raise SettingsError(f"rule lengths must lie between 2 and the {self.steps} steps, not {self.lengths}")
-        if not self.decoy_lengths or min(self.decoy_lengths) < 1:
-            raise SettingsError(f"decoy lengths must be at least 1, not {self.decoy_lengths}")
+        if min(self.entities, self.instances) < 1:
+            raise SettingsError("a planted graph needs entities and instances")
         if min(self.decoys, self.parallels, self.scattered, self.hubs, self.hub_facts) < 0:
             raise SettingsError("decoys, parallels, scattered, hubs and hub_facts must not be negative")
-        longest = max(self.lengths + self.decoy_lengths)
-        if self.entities - self.hubs <= max(longest, self.hub_facts):
+        if self.entities - self.hubs <= max(*LENGTHS, self.hub_facts):
             raise SettingsError(f"{self.entities} entities are too few for these hubs and rules")
-        if not (0 <= self.inverse_share <= 1 and 0 <= self.train_share <= 1):
-            raise SettingsError("inverse_share and train_share must lie between 0 and 1")
-
-    @property
-    def relations(self) -> int:
-        return self.goals + self.noises + self.steps
 
 
 Noise = Literal["quiet", "plain", "loud"]
@@ -87,7 +77,7 @@ class Planted:
     @cached_property
     def neighbours(self) -> Neighbours:
         """Where each (entity, relation) leads in the training graph, inverses included."""
-        return _neighbours(map(tuple, self.graph.train.tolist()), self.graph.num_relations)
+        return _neighbours(map(tuple, self.graph.train.tolist()))
 
     def steps_of(self, path: ExplainedPath) -> tuple[Triple, ...]:
         """Return a told path as steps, to be held against the true ones."""
@@ -110,7 +100,7 @@ def plant(seed: int, settings: PlantedSettings | None = None) -> Planted:
     """
     settings = settings or PlantedSettings()
     rng = np.random.default_rng(seed)
-    rules = _draw_rules(settings, rng)
+    rules = _draw_rules(rng)
     growth = _Growth(settings, rng)
     planted = dict.fromkeys(growth.instance(rule) for rule in rules for _ in range(settings.instances))
     for head, _, tail in planted:
@@ -118,10 +108,10 @@ def plant(seed: int, settings: PlantedSettings | None = None) -> Planted:
     growth.scattered()
     growth.hubs()
 
-    by_chance = _array([fact for fact in _consequences(rules, growth.facts, settings) if fact not in planted])
+    by_chance = _array([fact for fact in _consequences(rules, growth.facts, settings.entities) if fact not in planted])
     by_chance = by_chance[rng.permutation(len(by_chance))]
-    to_train = int(settings.train_share * len(by_chance))
-    kinds = (("goal", settings.goals), ("noise", settings.noises), ("step", settings.steps))  # sorted, as ids are
+    to_train = int(_TRAIN_SHARE * len(by_chance))
+    kinds = (("goal", GOALS), ("noise", _NOISES), ("step", _STEPS))  # sorted, as ids are
     graph = KnowledgeGraph(
         f"planted-{seed}",
         Names("entity", tuple(f"e{i:05d}" for i in range(settings.entities))),
@@ -160,25 +150,19 @@ def true_reasons(planted: Planted) -> dict[Triple, GroundTruth]:
     return found
 
 
-def _draw_rules(settings: PlantedSettings, rng: np.random.Generator) -> tuple[Rule, ...]:
+def _draw_rules(rng: np.random.Generator) -> tuple[Rule, ...]:
     """Draw bodies of distinct step relations, no two alike; the first rule of each goal has an inverse hop."""
-    first_step, size = settings.goals + settings.noises, settings.relations
-    rules: list[Rule] = []
-    bodies: set[tuple[int, ...]] = set()
-    for goal in range(settings.goals):
-        for number in range(settings.rules):
-            length = settings.lengths[number % len(settings.lengths)]
-            while True:
-                hops = first_step + rng.permutation(settings.steps)[:length]
-                flipped = rng.random(length) < settings.inverse_share
-                if number == 0 and settings.inverse_share and not flipped.any():
-                    continue
-                body = tuple((hops + size * flipped).tolist())
-                if body not in bodies:
-                    break
-            bodies.add(body)
-            rules.append(Rule(goal, body, round(float(rng.uniform(0.7, 1.0)), 2)))
-    return tuple(rules)
+    rules: dict[tuple[int, ...], Rule] = {}  # by body
+    for goal, number in product(range(GOALS), range(RULES)):
+        length = LENGTHS[number % len(LENGTHS)]
+        while True:
+            hops = GOALS + _NOISES + rng.permutation(_STEPS)[:length]
+            flipped = rng.random(length) < _INVERSE_SHARE
+            body = tuple((hops + _RELATIONS * flipped).tolist())
+            if body not in rules and (number or flipped.any()):
+                break
+        rules[body] = Rule(goal, body, round(float(rng.uniform(0.7, 1.0)), 2))
+    return tuple(rules.values())
 
 
 class _Growth:
@@ -202,7 +186,7 @@ class _Growth:
 
     def decoys(self, head: int, tail: int) -> None:
         """Lay false paths of random relations from head to tail."""
-        for length in self._rng.choice(self._settings.decoy_lengths, self._settings.decoys).tolist():
+        for length in self._rng.choice(LENGTHS, self._settings.decoys).tolist():
             between = [e for e in self._entities(length + 1) if e not in (head, tail)][: length - 1]
             self._lay([head, *between, tail], self._meaningless(length))
 
@@ -219,14 +203,13 @@ class _Growth:
 
     def _lay(self, nodes: Sequence[int], relations: Iterable[int]) -> None:
         """Add the facts that a walk over these nodes needs, as they are stored."""
-        size = self._settings.relations
         for (u, v), relation in zip(pairwise(nodes), relations, strict=True):
-            self.facts[(u, relation, v) if relation < size else (v, relation - size, u)] = None
+            self.facts[(u, relation, v) if relation < _RELATIONS else (v, relation - _RELATIONS, u)] = None
 
     def _meaningless(self, count: int) -> list[int]:
         """Draw relations other than goals, in either direction: noise, and steps that may complete a rule."""
-        stored = self._rng.integers(self._settings.goals, self._settings.relations, count)
-        walked: list[int] = (stored + self._settings.relations * self._rng.integers(0, 2, count)).tolist()
+        stored = self._rng.integers(GOALS, _RELATIONS, count)
+        walked: list[int] = (stored + _RELATIONS * self._rng.integers(0, 2, count)).tolist()
         return walked
 
     def _entities(self, count: int) -> list[int]:
@@ -236,22 +219,22 @@ class _Growth:
         return drawn
 
 
-def _consequences(rules: Iterable[Rule], facts: Iterable[Triple], settings: PlantedSettings) -> dict[Triple, None]:
+def _consequences(rules: Iterable[Rule], facts: Iterable[Triple], entities: int) -> dict[Triple, None]:
     """Find every fact that follows from the rules, planted or by chance, once each."""
-    neighbours = _neighbours(facts, settings.relations)
+    neighbours = _neighbours(facts)
     return {
         (head, rule.relation, path[-1][2]): None
         for rule in rules
-        for head in range(settings.entities)
+        for head in range(entities)
         for path in _walks(neighbours, head, rule.body)
     }
 
 
-def _neighbours(facts: Iterable[tuple[int, ...]], size: int) -> Neighbours:
+def _neighbours(facts: Iterable[tuple[int, ...]]) -> Neighbours:
     found: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for head, relation, tail in facts:
         found[head, relation].append(tail)
-        found[tail, relation + size].append(head)
+        found[tail, relation + _RELATIONS].append(head)
     return dict(found)
 
 
