@@ -15,7 +15,7 @@ from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.subject import Subject
 from powerlink.paths.propose import Cost
 from powerlink.testing.link_model import state_of
-from powerlink.testing.small_world import MODELS, graph_of, queries_of_small_world, small_subject
+from powerlink.testing.small_world import MODELS, WORLD_QUERIES, graph_of, small_subject
 
 SEED = 5
 TOLERANCE = 1e-4  # sums over another batch round differently, and a learner amplifies it
@@ -64,7 +64,7 @@ def _form(explainer: Any) -> Iterator[str]:
 
 def _behaviour(explainer: Explainer, subject: Subject) -> Iterator[str]:
     """Check what it does; if its very first answer is wrong, nothing more."""
-    graph = graph_of(subject, queries_of_small_world())
+    graph = graph_of(subject, WORLD_QUERIES)
     first, faults = _asked(explainer, subject, graph)
     yield from faults
     if faults:
