@@ -16,8 +16,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from powerlink.errors import DataError
-from powerlink.kg.faults import find_fault
-from powerlink.kg.layout import Layout, TextShape
+from powerlink.kg.layout import Layout, TextShape, find_fault
 
 TABLE_FORMATS = (".tsv", ".txt", ".csv", ".parquet")
 _LINES = (".tsv", ".txt")  # formats without header lines, a row a line

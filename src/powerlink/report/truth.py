@@ -23,34 +23,7 @@ _SHOWN = "shown"  # whether any path shown is right: told where no hit@k says it
 
 def as_plain(tables: Sequence[TruthTable], made_with: Mapping[str, Any]) -> dict[str, Any]:
     """Return tables as what JSON has; of several models, the last table is all of them together."""
-    plain = [
-        {
-            "label": table.label,
-            "queries": len(table.queries),
-            "within_reach": table.within_reach,
-            "rows": [_plain_row(row) for row in table.rows],
-            "asked": [[query.head, query.relation, query.tail] for query in table.queries],
-        }
-        for table in tables
-    ]
-    return {"settings": dict(made_with), "tables": plain}
-
-
-def _plain_row(row: TruthRow) -> dict[str, Any]:
-    return {
-        "way": row.way,
-        "seconds": round(row.seconds, 4) if math.isfinite(row.seconds) else None,
-        "figures": {name: _without_names(asdict(figure)) for name, figure in row.figures.items()},
-        "differences": {
-            name: _without_names(asdict(gap)) | {"significant": gap.significant}
-            for name, gap in row.differences.items()
-        },
-        "places": list(row.places),
-    }
-
-
-def _without_names(plain: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in plain.items() if name not in ("metric", "protocol")}
+    return {"settings": dict(made_with), "tables": [_plain_table(table) for table in tables]}
 
 
 def write_truth(tables: Sequence[TruthTable], folder: Path, made_with: Mapping[str, Any]) -> Path:
@@ -58,6 +31,27 @@ def write_truth(tables: Sequence[TruthTable], folder: Path, made_with: Mapping[s
     text = json.dumps(as_plain(tables, made_with), ensure_ascii=False, indent=1) + "\n"
     write_atomically(folder / FILE, text.encode("utf-8", "backslashreplace"))
     return folder / FILE
+
+
+def _plain_table(table: TruthTable) -> dict[str, Any]:
+    return {
+        "label": table.label,
+        "queries": len(table.queries),
+        "within_reach": table.within_reach,
+        "rows": [_plain_row(row) for row in table.rows],
+        "asked": [[query.head, query.relation, query.tail] for query in table.queries],
+    }
+
+
+def _plain_row(row: TruthRow) -> dict[str, Any]:
+    figures = {name: _without_names(asdict(figure)) for name, figure in row.figures.items()}
+    gaps = {n: _without_names(asdict(gap)) | {"significant": gap.significant} for n, gap in row.differences.items()}
+    seconds = round(row.seconds, 4) if math.isfinite(row.seconds) else None
+    return {"way": row.way, "seconds": seconds, "figures": figures, "differences": gaps, "places": list(row.places)}
+
+
+def _without_names(plain: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in plain.items() if name not in ("metric", "protocol")}
 
 
 def render_truth(table: TruthTable, depth: int) -> RenderableType:
