@@ -15,8 +15,8 @@ from rich.text import Text
 
 from powerlink.atomic_file import replace_together
 from powerlink.explanation import Explanation
-from powerlink.report import compare_plots
 from powerlink.report.cards import View, card
+from powerlink.report.compare_plots import INTERVALS, interval_plot, scatters
 from powerlink.report.compare_tables import TableView, agreement, of_queries, reading, side_by_side, tables
 from powerlink.report.html import page_of
 from powerlink.report.wording import harmless, isolated
@@ -85,9 +85,9 @@ def render_tables(compared: ModelComparison) -> RenderableType:
         Text(f"{isolated(harmless(compared.label))} on {isolated(harmless(compared.graph))}", style="bold"),
         Text(of_queries(compared)),
     ]
-    for table in tables(compared) if compared.explainers else []:
-        parts += [Text(""), Text(table.title), _terminal_table(table)]
     if compared.explainers:
+        for table in tables(compared):
+            parts += [Text(""), Text(table.title), _terminal_table(table)]
         parts += [Text(""), Text(reading(compared), style="dim")]
     return Group(*parts)
 
@@ -111,16 +111,21 @@ def render_page(compared: Sequence[ModelComparison], made_with: dict[str, Any]) 
 
 
 def _model(compared: ModelComparison) -> View:
-    return {
+    view = {
         "label": harmless(compared.label),
         "queries": of_queries(compared),
         "refused": [(harmless(name), harmless(sentence)) for name, sentence in compared.refused.items()],
-        "reading": reading(compared) if compared.explainers else None,
+        "reading": None,
+    }
+    if not compared.explainers:
+        return view
+    return view | {
+        "reading": reading(compared),
         "tables": tables(compared),
-        "agreements": [agreement(compared, select) for select in compared.overlaps] if compared.explainers else [],
-        "intervals": compare_plots.intervals(compared),
-        "scatters": compare_plots.scatters(compared),
-        "legend": compare_plots.legend(compared),
+        "agreements": [agreement(compared, select) for select in compared.overlaps],
+        "intervals": [interval_plot(compared, *plot) for plot in INTERVALS],
+        "scatters": scatters(compared),
+        "names": [harmless(name) for name in compared.explainers],
         "side_by_side": side_by_side(compared, PATHS_SIDE_BY_SIDE),
         "examples": [_example(example) for example in compared.examples],
     }

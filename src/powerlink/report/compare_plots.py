@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from powerlink.report.cards import View
 from powerlink.report.compare_tables import SHORT
 from powerlink.report.wording import harmless, number
 from powerlink.verify.comparison import ModelComparison
 from powerlink.verify.metrics import Protocol
 
-View = dict[str, Any]
 # Title (↑ more is better, ↓ less is), metric, protocol, and whether it is the same however paths are chosen.
 INTERVALS: tuple[tuple[str, str, Protocol, bool], ...] = (
     ("Fall of the logit without the shown paths ↑", "logit drop, all paths", "powerlink", False),
@@ -25,17 +24,8 @@ LEFT, RIGHT, ROW, TOP, BOTTOM = 118.0, 430.0, 24.0, 8.0, 34.0
 SIDE = 300.0
 
 
-def legend(compared: ModelComparison) -> list[View]:
-    """Number the explainers, as the points of the scatter plots are."""
-    return [{"number": i, "name": harmless(name)} for i, name in enumerate(compared.explainers, start=1)]
-
-
-def intervals(compared: ModelComparison) -> list[View]:
-    """Return a plot per metric: a row per explainer, a dot with its 95 % interval per way of choosing paths."""
-    return [_interval_plot(compared, *plot) for plot in INTERVALS] if compared.explainers else []
-
-
-def _interval_plot(compared: ModelComparison, title: str, metric: str, protocol: Protocol, of_mask: bool) -> View:
+def interval_plot(compared: ModelComparison, title: str, metric: str, protocol: Protocol, of_mask: bool) -> View:
+    """Return the plot of a metric: a row per explainer, a dot with its 95 % interval per way of choosing paths."""
     selections = list(compared.tables)[:1] if of_mask else list(compared.tables)
     found = [
         (series, place, figure, row.explainer if of_mask else f"{row.explainer}, {SHORT[select]}")
@@ -75,14 +65,11 @@ def _interval_plot(compared: ModelComparison, title: str, metric: str, protocol:
 
 def scatters(compared: ModelComparison) -> list[View]:
     """Return fidelity against sparsity, and time against the size of the computation graph."""
-    if not compared.explainers:
-        return []
-    rows = next(iter(compared.tables.values()))
     views = []
     for metric in ("F+", "F−"):
         points = [
             (place, x.mean, y.mean)
-            for place, row in enumerate(rows, start=1)
+            for place, row in enumerate(next(iter(compared.tables.values())), start=1)
             if (x := row.figure("Sparsity (kept edges)", "paper")) and (y := row.figure(metric, "paper"))
         ]
         views.append(_scatter(compared, f"{metric} against sparsity", "sparsity over kept edges", metric, points))

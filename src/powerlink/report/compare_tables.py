@@ -57,11 +57,10 @@ class TableView:
 
 def tables(compared: ModelComparison) -> list[TableView]:
     """Return the tables of one model: the mask with the time, the paths by each choice, and what became of queries."""
-    views = []
-    if first := next(iter(compared.tables.values()), ()):
-        seconds = ("s a query, scores alone", *(f"s a query, {SHORT[select]}" for select in compared.tables))
-        rows = tuple((harmless(row.explainer), (*_cells(row, OF_THE_MASK), *_times(compared, row))) for row in first)
-        views.append(TableView("The mask, and the time", (*_titles(OF_THE_MASK), *seconds), rows))
+    seconds = ("s a query, scores alone", *(f"s a query, {SHORT[select]}" for select in compared.tables))
+    first = next(iter(compared.tables.values()))
+    rows = tuple((harmless(row.explainer), (*_cells(row, OF_THE_MASK), *_times(compared, row))) for row in first)
+    views = [TableView("The mask, and the time", (*_titles(OF_THE_MASK), *seconds), rows)]
     for select, table in compared.tables.items():
         rows = tuple((harmless(row.explainer), _cells(row, OF_THE_PATHS)) for row in table)
         views.append(TableView(CHOSEN[select], _titles(OF_THE_PATHS), rows))
