@@ -15,7 +15,6 @@ from powerlink.explainers.floor import Random
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.kg.explained_links import ExplainedLinks
 from powerlink.kg.known_reasons import KnownReasons, Reasons
-from powerlink.kg.link_splits import split_links
 from powerlink.kg.planted import NOISE, plant
 from powerlink.kg.typed_folder import read_links
 from powerlink.models.link_model import ModelSettings
@@ -187,7 +186,7 @@ def test_an_explainer_that_is_fitted_needs_its_weights(shop: Task, tmp_path: Pat
 
 @needs_user_item_attr
 def test_power_link_finds_planted_explanations() -> None:
-    data = split_links(read_links(SHARED), seed=0)
+    data = read_links(SHARED)
     settings = ModelSettings(encoder="rgcn", widths=(64, 64, 64), blocks=1)
     subject = train_on_links(data, settings)
     assert link_auc(subject.model, subject.messages, data, "test") > 0.9

@@ -19,7 +19,7 @@ MODELS: tuple[tuple[EncoderName, DecoderName], ...] = (
     ("compgcn", "distmult"),
 )
 # Entities 12 and 13 hang together and on nothing else; the first query comes twice; the second asks an inverse.
-QUERIES = ((0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8), (0, 1, 12))
+WORLD_QUERIES = torch.tensor([(0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8), (0, 1, 12)])  # (Q, 3)
 PRUNING = ExplainSettings(hub_limit=9, core=2)
 
 
@@ -48,8 +48,3 @@ def small_subject(encoder: EncoderName = "compgcn", decoder: DecoderName = "dist
 def graph_of(subject: Subject, queries: Tensor) -> ComputationGraph:
     """Return what an explainer is handed: extracted, pruned, with the whole graph's encoding attached."""
     return computation_graph(subject, queries, PRUNING)
-
-
-def queries_of_small_world() -> Tensor:
-    """Return the queries that explainers are tried on: (Q, 3)."""
-    return torch.tensor(QUERIES)
