@@ -9,17 +9,25 @@ from hypothesis import strategies as st
 
 pytest.importorskip("triton", reason="needs triton")
 
-from powerlink.graphs import incidence as incidence_module
-from powerlink.graphs.edges import TILE
-from powerlink.graphs.incidence import Incidence
+
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels import edge_mlp as edge_mlp_module
 from powerlink.kernels import grouped_linear as grouped_linear_module
+from powerlink.kernels import incidence as incidence_module
+from powerlink.kernels.arrangements import (
+    TILE,
+    pairs_of,
+    pairs_to_targets,
+    related_nodes_to_targets_by_direction,
+    tiles_of,
+    tiles_to_targets,
+)
 from powerlink.kernels.edge_mlp import EdgeRows, FusedMLP, _EdgeMLP
 from powerlink.kernels.gpu.l1_distance import distances, slopes
 from powerlink.kernels.gpu.one_to_all import loss_and_slope
 from powerlink.kernels.gpu.product_sum import product_dot, product_sum
 from powerlink.kernels.grouped_linear import FusedGroupedLinear, Groups, _GroupedLinear
+from powerlink.kernels.incidence import Incidence
 from powerlink.kernels.l1_distance import FusedDistance
 from powerlink.kernels.message_sum import FusedSum, message_sum_reference, related_messages
 from powerlink.kernels.one_to_all import one_to_all_loss
@@ -95,7 +103,7 @@ def test_every_number_is_written_even_for_rows_without_an_edge(poisoned_memory):
 
 def test_a_graph_of_one_node_sums_to_what_it_tells_itself():
     graph = MessageGraph.from_facts(torch.tensor([[0, 0, 0]]), 1, 1, DEVICE)
-    incidence = graph.layer(0).related_nodes_to_targets_by_direction
+    incidence = related_nodes_to_targets_by_direction(graph.layer(0))
     node, relations = drawn(1, 4), drawn(2, 4, seed=1)
     fast = FusedSum.apply(node, relations, graph.norm.double(), incidence)
     torch.testing.assert_close(fast, related_messages(node, relations, graph.layer(0)).summed(graph.norm.double()))
@@ -153,12 +161,12 @@ def test_tiles_carry_the_same_messages_and_slopes_as_relation_by_relation():
     edges = MessageGraph.from_facts(facts.unique(dim=0), 12, 3, DEVICE).layer(0)
     nodes = drawn(12, 6, dtype=torch.float32).requires_grad_()
     blocks = drawn(6, 2, 3, 4, seed=1, dtype=torch.float32).requires_grad_()
-    tiled = TiledMessages.apply(nodes, blocks, edges.tiles)
-    plain = block_products(nodes, blocks, edges.pairs_by_relation, edges.pair_sources)
+    tiled = TiledMessages.apply(nodes, blocks, tiles_of(edges))
+    plain = block_products(nodes, blocks, pairs_of(edges).by_relation, pairs_of(edges).sources)
     assert tiled.size(0) % TILE == 0
-    torch.testing.assert_close(tiled[edges.tiles.place], plain)
+    torch.testing.assert_close(tiled[tiles_of(edges).place], plain)
     given_back = drawn(*plain.shape, seed=2, dtype=torch.float32)
-    one = torch.autograd.grad((tiled[edges.tiles.place] * given_back).sum(), (nodes, blocks))
+    one = torch.autograd.grad((tiled[tiles_of(edges).place] * given_back).sum(), (nodes, blocks))
     other = torch.autograd.grad((plain * given_back).sum(), (nodes, blocks))
     for mine, theirs in zip(one, other, strict=True):
         torch.testing.assert_close(mine, theirs)
@@ -191,10 +199,10 @@ def test_sums_of_tiles_and_their_slopes_err_by_less_than_a_thousandth_in_float32
     def summed(nodes, matrices, tiled):
         if tiled:
             return FusedSum.apply(
-                TiledMessages.apply(nodes, matrices, edges.tiles), None, edges.norm, edges.tiles_to_targets
+                TiledMessages.apply(nodes, matrices, tiles_of(edges)), None, edges.norm, tiles_to_targets(edges)
             )
-        messages = block_products(nodes, matrices, edges.pairs_by_relation, edges.pair_sources)
-        return message_sum_reference(messages, edges.norm.double(), edges.pairs_to_targets)
+        messages = block_products(nodes, matrices, pairs_of(edges).by_relation, pairs_of(edges).sources)
+        return message_sum_reference(messages, edges.norm.double(), pairs_to_targets(edges))
 
     inputs = [tensor.requires_grad_() for tensor in (nodes, matrices)]
     exact = [tensor.detach().double().requires_grad_() for tensor in inputs]

@@ -5,6 +5,7 @@ from hypothesis import given
 
 from builders import fact_lists, messages_of
 from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels.arrangements import pairs_of
 from powerlink.kernels.relation_blocks import block_products
 
 
@@ -15,13 +16,13 @@ def drawn(*shape, seed=0):
 def naive(nodes, blocks, edges: EdgeSlice):
     rows = [
         nodes[source] @ torch.block_diag(*blocks[relation])
-        for source, relation in zip(edges.pair_source, edges.pair_relation, strict=True)
+        for source, relation in zip(pairs_of(edges).sources.index, pairs_of(edges).relations.index, strict=True)
     ]
     return torch.stack(rows) if rows else nodes.new_zeros(0, blocks.size(1) * blocks.size(3))
 
 
 def messages(nodes, blocks, edges: EdgeSlice):
-    return block_products(nodes, blocks, edges.pairs_by_relation, edges.pair_sources)
+    return block_products(nodes, blocks, pairs_of(edges).by_relation, pairs_of(edges).sources)
 
 
 @given(fact_lists(5, 3, 12))
@@ -40,9 +41,9 @@ def test_the_gradients_of_messages_are_right():
 def test_rows_that_are_there_already_are_multiplied_alike():
     edges = messages_of([(0, 0, 1), (1, 1, 2), (2, 0, 2), (0, 1, 1)], 4, 3).layer(0)
     nodes, blocks = drawn(4, 4).requires_grad_(), drawn(6, 2, 2, 1, seed=1).requires_grad_()
-    rows = nodes[edges.pair_source]
+    rows = nodes[pairs_of(edges).sources.index]
     given_back = drawn(len(rows), 2, seed=2)
-    found, expected = block_products(rows, blocks, edges.pairs_by_relation), messages(nodes, blocks, edges)
+    found, expected = block_products(rows, blocks, pairs_of(edges).by_relation), messages(nodes, blocks, edges)
     torch.testing.assert_close(found, expected)
     slopes = (torch.autograd.grad((one * given_back).sum(), (nodes, blocks)) for one in (found, expected))
     for one, other in zip(*slopes, strict=True):

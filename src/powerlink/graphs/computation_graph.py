@@ -8,8 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import Edges, distinct, expand_ranges, expand_rows, find_among, find_sorted
-from powerlink.graphs.incidence import row_pointer
+from powerlink.graphs.edges import Edges, distinct, expand_ranges, expand_rows, find_among, find_sorted, row_pointer
 from powerlink.graphs.message_graph import MessageGraph, inverse_relation
 
 

@@ -19,9 +19,8 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.graphs.edges import Edges, expand_ranges, expand_rows, find_sorted
+from powerlink.graphs.edges import Edges, Heirs, expand_ranges, expand_rows, find_sorted, row_pointer
 from powerlink.graphs.focus import EdgesByLevel, count_within
-from powerlink.graphs.incidence import Heirs, row_pointer
 from powerlink.graphs.message_graph import MessageGraph
 
 COPY_IN_EDGES = 8  # a copy's vectors take the memory of so many edges
@@ -49,22 +48,18 @@ class Removals:
 class WhatIf(EdgesByLevel):
     """The copies (sorted by scenario, then original) and the originals they read from.
 
-    Where all copies are wanted, they are the nodes 0 … C−1, in their order.
+    Where all copies are wanted, they are the nodes 0 … C−1, in their order. Heirs are copies told by their difference
+    from the original.
     """
 
     scenario: Tensor  # (C,)
     original: Tensor  # (C,) node of the graph the copies were made of
     copy: Tensor  # (C,) node
-    inheriting: Heirs | None  # copies told by their difference from the original
     sign: Tensor | None  # (num_edges,) the edges' weights; −1 takes a message back that the original has
 
     @property
     def num_copies(self) -> int:
         return self.scenario.numel()
-
-    @property
-    def heirs(self) -> Heirs | None:
-        return self.inheriting
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +207,7 @@ def what_if(
         scenario=scenario,
         original=original,
         copy=copy,
-        inheriting=Heirs(copy[heirs], node_of[original[heirs]]) if heirs.numel() else None,
+        heirs=Heirs(copy[heirs], node_of[original[heirs]]) if heirs.numel() else None,
         sign=together(sign, sign.new_ones(read.numel())) if heirs.numel() else None,
     )
 

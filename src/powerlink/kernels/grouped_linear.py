@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from powerlink.graphs.incidence import Incidence, Lookup
 from powerlink.kernels.fused import can_fuse, scorer_precision
+from powerlink.kernels.incidence import Incidence, Lookup
 
 RUN = 256  # rows of one group that a GPU program multiplies
 

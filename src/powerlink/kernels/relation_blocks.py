@@ -8,27 +8,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import EdgeSlice, Tiles
-from powerlink.graphs.incidence import Lookup, Stretches
+from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels import arrangements, crossings
+from powerlink.kernels.arrangements import Tiles
 from powerlink.kernels.fused import can_fuse
-from powerlink.kernels.message_sum import MappedSums, Messages, Summable, sum_readers, weights_come_first
+from powerlink.kernels.incidence import Lookup, Stretches
+from powerlink.kernels.message_sum import MappedSums, Messages, sum_readers, weights_come_first
 
 
-def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Summable:
+def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Messages | MappedSums:
     """Return source · its relation's matrix of every edge, to be summed at the targets.
 
     nodes (n, B·i), blocks (2R, B, i, o); messages of width B·o. A message depends on relation and source alone, so each
     such pair is multiplied once.
     """
     if can_fuse(nodes) and nodes.dtype == torch.float32:
-        messages: Tensor = TiledMessages.apply(nodes, blocks, edges.tiles)  # type: ignore[no-untyped-call]
-        return Messages(messages, None, edges.tiles_to_targets)
+        tiled: Tensor = TiledMessages.apply(nodes, blocks, arrangements.tiles_of(edges))  # type: ignore[no-untyped-call]
+        return Messages(tiled, arrangements.tiles_to_targets(edges))
     if weights_come_first(nodes, edges):
-        crossings = edges.crossings
-        multiply = partial(block_products, blocks=blocks, by_relation=crossings.by_relation)
-        return MappedSums(nodes, crossings, multiply, crossings.to_targets)
-    messages = block_products(nodes, blocks, edges.pairs_by_relation, edges.pair_sources)
-    return Messages(messages, None, edges.pairs_to_targets)
+        by_relation = crossings.crossings_of(edges).by_relation
+        multiply = partial(block_products, blocks=blocks, by_relation=by_relation)
+        return MappedSums(nodes, crossings.nodes_to_crossings(edges), multiply, crossings.crossings_to_targets(edges))
+    pairs = arrangements.pairs_of(edges)
+    messages = block_products(nodes, blocks, pairs.by_relation, pairs.sources)
+    return Messages(messages, arrangements.pairs_to_targets(edges))
 
 
 def block_products(table: Tensor, blocks: Tensor, by_relation: Stretches, lookup: Lookup | None = None) -> Tensor:

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.graphs.edges import expand_rows
-from powerlink.graphs.incidence import row_pointer
+from powerlink.graphs.edges import expand_rows, row_pointer
 from powerlink.graphs.what_if import Removals
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.search import PathBatch

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from powerlink.graphs.incidence import Incidence
+from powerlink.kernels.incidence import Incidence
 
 WIDTH_BLOCK = 64
 ENTRY_BLOCK = 8

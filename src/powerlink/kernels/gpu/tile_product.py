@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from powerlink.graphs.edges import TILE, Tiles
+from powerlink.kernels.arrangements import TILE, Tiles
 from powerlink.kernels.fused import product_precision
 
 
