@@ -48,10 +48,8 @@ def test_messages_are_made_once_per_relation_and_source_and_reach_the_right_targ
 ARRANGED = [
     arrangements.relations_of,
     arrangements.pairs_of,
-    arrangements.tiles_of,
     arrangements.nodes_to_targets,
     arrangements.pairs_to_targets,
-    arrangements.tiles_to_targets,
     arrangements.pairs_to_targets_by_direction,
     arrangements.related_nodes_to_targets_by_direction,
     crossings.crossings_of,

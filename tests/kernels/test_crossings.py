@@ -9,8 +9,7 @@ from hypothesis import given
 from builders import fact_lists, messages_of, model_of, random_rows
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.crossings import crossings_of
-from powerlink.kernels.message_sum import MappedSums, related_messages
-from powerlink.kernels.relation_blocks import related_blocks
+from powerlink.kernels.messages import MappedSums, related_blocks, related_messages
 
 N, R = 6, 3
 

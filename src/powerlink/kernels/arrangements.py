@@ -14,10 +14,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import EdgeSlice, Heirs
-from powerlink.kernels.incidence import Incidence, Lookup, Stretches
-
-TILE = 64  # pairs of one relation that a GPU multiplies by its matrix at once
+from powerlink.graphs.edges import EdgeSlice, Heirs, row_pointer
+from powerlink.kernels.incidence import Groups, Incidence, Lookup
 
 View = TypeVar("View")
 
@@ -48,18 +46,9 @@ class Pairs:
         return self.sources.index.numel()
 
     @cached_property
-    def by_relation(self) -> Stretches:
+    def by_relation(self) -> Groups:
         """The pairs of each relation."""
-        return Stretches.of(self.relations.index)
-
-
-@dataclass(frozen=True, eq=False)
-class Tiles:
-    """(relation, source) pairs laid out in tiles of one relation each; the gaps read node 0 and are read by nobody."""
-
-    sources: Lookup  # (T·TILE,)
-    relations: Lookup  # (T,)
-    place: Tensor  # (P,) where each pair lies
+        return Groups(row_pointer(self.relations.index, self.relations.size))
 
 
 @arranged_once
@@ -77,20 +66,6 @@ def pairs_of(edges: EdgeSlice) -> Pairs:
 
 
 @arranged_once
-def tiles_of(edges: EdgeSlice) -> Tiles:
-    """The pairs, padded so that every tile belongs to one relation."""
-    pairs = pairs_of(edges)
-    present, counts = pairs.relations.index.unique_consecutive(return_counts=True)
-    tiles = (counts + TILE - 1) // TILE
-    first_tile, first_pair = tiles.cumsum(0) - tiles, counts.cumsum(0) - counts
-    shift = torch.repeat_interleave(first_tile * TILE - first_pair, counts)
-    place = torch.arange(pairs.count, device=shift.device) + shift
-    relation = torch.repeat_interleave(present, tiles)
-    source = place.new_zeros(relation.numel() * TILE).index_copy_(0, place, pairs.sources.index)
-    return Tiles(Lookup(source, edges.num_sources), Lookup(relation, 2 * edges.num_relations), place)
-
-
-@arranged_once
 def nodes_to_targets(edges: EdgeSlice) -> Incidence:
     """Messages are the source nodes themselves."""
     return _to_targets(edges, edges.source, edges.num_sources)
@@ -100,13 +75,6 @@ def nodes_to_targets(edges: EdgeSlice) -> Incidence:
 def pairs_to_targets(edges: EdgeSlice) -> Incidence:
     """Messages are (relation, source) pairs."""
     return _to_targets(edges, pairs_of(edges).of_edge, pairs_of(edges).count)
-
-
-@arranged_once
-def tiles_to_targets(edges: EdgeSlice) -> Incidence:
-    """Messages are pairs where the tiles put them."""
-    tiles = tiles_of(edges)
-    return _to_targets(edges, tiles.place[pairs_of(edges).of_edge], tiles.sources.index.numel())
 
 
 @arranged_once

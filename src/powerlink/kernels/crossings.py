@@ -8,9 +8,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import EdgeSlice
+from powerlink.graphs.edges import EdgeSlice, row_pointer
 from powerlink.kernels.arrangements import arranged_once
-from powerlink.kernels.incidence import Incidence, Lookup, Stretches
+from powerlink.kernels.incidence import Groups, Incidence, Lookup
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +27,9 @@ class Crossings:
     of_edge: Tensor  # (E,) the row that each edge passes
 
     @cached_property
-    def by_relation(self) -> Stretches:
+    def by_relation(self) -> Groups:
         """The rows of each relation."""
-        return Stretches.of(self.relations.index)
+        return Groups(row_pointer(self.relations.index, self.relations.size))
 
 
 @arranged_once

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from powerlink.graphs.edges import row_pointer
 from powerlink.kernels.fused import can_fuse, scorer_precision
-from powerlink.kernels.grouped_linear import Runs
-from powerlink.kernels.incidence import Incidence
+from powerlink.kernels.incidence import Incidence, Runs
 
 CHUNK = 4_096  # edges whose hidden layers a core's cache holds
 BLOCK = 16_384  # edges whose slopes are added up at once

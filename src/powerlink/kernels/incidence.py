@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch import Tensor
 from powerlink.graphs.edges import Heirs, row_pointer
 
 LONGEST_CHUNK = 128  # entries that one GPU program adds up: a hub must not keep the whole device waiting
+RUN = 256  # rows of one group that a GPU program multiplies
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,21 +132,46 @@ class Lookup:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretches:
-    """Where each value of a sorted index lies, to be walked without asking the device again."""
+class Runs:
+    """Places in runs of one group each, however different the groups' sizes."""
 
-    values: tuple[int, ...]
-    sizes: tuple[int, ...]
+    start: Tensor  # (runs,)
+    end: Tensor  # (runs,)
+    group: Tensor  # (runs,)
+    by_group: Incidence  # the runs of each group
+
+    @property
+    def bounds(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.start, self.end, self.group
 
     @classmethod
-    def of(cls, ascending: Tensor) -> Stretches:
-        """Find the values that occur, and how often each does."""
-        values, counts = ascending.unique_consecutive(return_counts=True)
-        return cls(tuple(values.tolist()), tuple(counts.tolist()))
+    def of(cls, row: Tensor, longest: int) -> Runs:
+        """Cut groups, given by where they begin (G + 1,), into runs of at most `longest`."""
+        begin, end = row[:-1], row[1:]
+        count = (end - begin + longest - 1) // longest
+        group = torch.repeat_interleave(torch.arange(count.numel(), device=row.device), count)
+        which = torch.arange(group.numel(), device=row.device) - (count.cumsum(0) - count)[group]
+        start = begin[group] + which * longest
+        return cls(start, torch.minimum(start + longest, end[group]), group, Lookup(group, count.numel()).readers)
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows that lie sorted by group."""
+
+    row: Tensor  # (G + 1,) where each group begins
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return self.row.tolist()
 
     def __iter__(self) -> Iterator[tuple[int, slice]]:
-        """Walk the values, each with its places."""
-        begin = 0
-        for value, size in zip(self.values, self.sizes, strict=True):
-            yield value, slice(begin, begin + size)
-            begin += size
+        """Walk the groups that have rows, each with its places."""
+        for group, (begin, end) in enumerate(pairwise(self._ends)):
+            if end > begin:
+                yield group, slice(begin, end)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The rows in runs for a GPU."""
+        return Runs.of(self.row, RUN)

@@ -10,15 +10,11 @@ does a tensor of edges × width ever exist.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import EdgeSlice
-from powerlink.kernels import arrangements, crossings
 from powerlink.kernels.fused import can_fuse
 from powerlink.kernels.incidence import Incidence, Lookup
 
@@ -26,35 +22,6 @@ with warnings.catch_warnings():
     # torch says once per process that sparse rows are "in beta" and unchecked; hear it here, not in the user's run
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), check_invariants=False)
-
-
-@dataclass(frozen=True, eq=False)
-class Messages:
-    """What edges carry before they are weighted: rows, perhaps times rows of another table, and where to."""
-
-    rows: Tensor  # (columns, d)
-    incidence: Incidence
-    factors: Tensor | None = None  # (factors, d)
-
-    def summed(self, weight: Tensor) -> Tensor:
-        """Return Σ weight·message at every row of the incidence: weight (E,) → (rows, d)."""
-        return message_sum(self.rows, weight, self.incidence, self.factors)
-
-
-@dataclass(frozen=True, eq=False)
-class MappedSums:
-    """The same where every relation is a linear map and weights come first: fewer rows are mapped."""
-
-    nodes: Tensor  # (n, in)
-    to_crossings: Incidence
-    map_rows: Callable[[Tensor], Tensor]  # (C, in) → (C, out), each row by its relation
-    to_places: Incidence  # from the crossings
-
-    def summed(self, weight: Tensor) -> Tensor:
-        """Return Σ weight·message at every place: weight (E,) → (places, out)."""
-        weight = torch.cat([weight, weight.new_ones(1)])  # for entries that are no edge
-        rows = message_sum(self.nodes, weight, self.to_crossings)
-        return message_sum(self.map_rows(rows), weight, self.to_places)
 
 
 def message_sum(messages: Tensor, weight: Tensor, incidence: Incidence, factors: Tensor | None = None) -> Tensor:
@@ -81,27 +48,6 @@ def message_sum_reference(
     if factors is not None and incidence.factor is not None:
         carried = carried * factors.index_select(0, incidence.factor)
     return messages.new_zeros(incidence.num_rows, messages.size(1)).index_add(0, incidence.row_of_entry, carried)
-
-
-def related_messages(nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Messages | MappedSums:
-    """Return node·relation of every edge: nodes (n, d), relations (2R, d).
-
-    They are summed at every node, facts in row 2·target and inverses in 2·target + 1.
-    """
-    if can_fuse(nodes):
-        return Messages(nodes, arrangements.related_nodes_to_targets_by_direction(edges), relations)
-    if weights_come_first(nodes, edges):
-        factors = read_rows(relations, crossings.crossings_of(edges).relations)
-        places = crossings.crossings_to_targets_by_direction(edges)
-        return MappedSums(nodes, crossings.nodes_to_crossings(edges), lambda rows: rows * factors, places)
-    pairs = arrangements.pairs_of(edges)
-    messages = read_rows(nodes, pairs.sources) * read_rows(relations, pairs.relations)
-    return Messages(messages, arrangements.pairs_to_targets_by_direction(edges))
-
-
-def weights_come_first(nodes: Tensor, edges: EdgeSlice) -> bool:
-    """Say whether to add up before relations map, where that maps fewer rows; a GPU has kernels of its own."""
-    return nodes.device.type == "cpu" and not edges.reweighed and edges.heirs is None
 
 
 def read_rows(table: Tensor, lookup: Lookup) -> Tensor:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from powerlink.graphs.edges import EdgeSlice
 from powerlink.kernels.arrangements import pairs_of, pairs_to_targets_by_direction
 from powerlink.kernels.dense_product import dense_product
-from powerlink.kernels.message_sum import MappedSums, Messages, read_rows, related_messages
+from powerlink.kernels.message_sum import read_rows
+from powerlink.kernels.messages import MappedSums, Messages, related_messages
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
 
 Composition = Literal["mult", "sub", "corr"]

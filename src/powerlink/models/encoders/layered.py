@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges, EdgeSlice
-from powerlink.kernels.message_sum import MappedSums, Messages
+from powerlink.kernels.messages import MappedSums, Messages
 
 
 @dataclass(frozen=True, eq=False)

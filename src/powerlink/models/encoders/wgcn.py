@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from powerlink.graphs.edges import EdgeSlice
 from powerlink.kernels.arrangements import nodes_to_targets, relations_of
 from powerlink.kernels.dense_product import dense_product
-from powerlink.kernels.message_sum import Messages, read_rows
+from powerlink.kernels.message_sum import read_rows
+from powerlink.kernels.messages import Messages
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
 
 
