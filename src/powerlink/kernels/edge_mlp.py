@@ -79,19 +79,15 @@ class EdgeRows:
         cuts = torch.searchsorted(start, marks).unique()  # the first run behind each mark, if there is one
         cuts = cuts[cuts < start.numel()]
         first_run, first_edge = [0, *cuts.tolist(), start.numel()], [0, *start[cuts].tolist(), count]
-        pieces = []
+        pieces, num_rows = [], 2 * self.num_nodes + self.num_slots
         for runs, edges in zip(pairwise(first_run), pairwise(first_edge), strict=True):
-            some, begin = slice(*runs), edges[0]
+            some, begin, size = slice(*runs), edges[0], edges[1] - edges[0]
             rows = self.rows[:, slice(*edges)].contiguous()
             bounds = start[some] - begin, end[some] - begin, query[some]
-            pieces.append(_Piece(slice(*edges), rows, bounds, self._readers(rows)))
+            edge = torch.arange(size, device=rows.device).repeat(3)
+            readers = Incidence.of(rows.flatten().long(), edge, num_rows, size)
+            pieces.append(_Piece(slice(*edges), rows, bounds, readers))
         return pieces
-
-    def _readers(self, rows: Tensor) -> Incidence:
-        """The edges that read each row of the table, sorted by row."""
-        edge = torch.arange(rows.size(1), device=rows.device)
-        num_rows = 2 * self.num_nodes + self.num_slots
-        return Incidence.of(rows.flatten().long(), edge.repeat(3), num_rows, edge.numel())
 
     @property
     def too_large(self) -> bool:

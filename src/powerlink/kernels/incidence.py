@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import Heirs, row_pointer
+from powerlink.graphs.edges import Heirs, expand_ranges, row_pointer
 
 LONGEST_CHUNK = 128  # entries that one GPU program adds up: a hub must not keep the whole device waiting
 RUN = 256  # rows of one group that a GPU program multiplies
@@ -107,10 +107,8 @@ class Incidence:
         more = ((end - begin - 1).clamp(min=0) // LONGEST_CHUNK).long()  # pieces behind each row's first
         long_row = more.nonzero().squeeze(1)
         rest = torch.cat([more.new_zeros(1), more[long_row].cumsum(0)])
-        owner = torch.repeat_interleave(long_row, more[long_row])
-        which = (
-            torch.arange(owner.numel(), device=owner.device) - torch.repeat_interleave(rest[:-1], more[long_row]) + 1
-        )
+        owner, which = expand_ranges(torch.ones_like(long_row), more[long_row] + 1)
+        owner = long_row[owner]
         further = begin[owner] + which * LONGEST_CHUNK
         start = torch.cat([begin, further])
         stop = torch.minimum(start + LONGEST_CHUNK, torch.cat([end, end[owner]]))
@@ -149,8 +147,7 @@ class Runs:
         """Cut groups, given by where they begin (G + 1,), into runs of at most `longest`."""
         begin, end = row[:-1], row[1:]
         count = (end - begin + longest - 1) // longest
-        group = torch.repeat_interleave(torch.arange(count.numel(), device=row.device), count)
-        which = torch.arange(group.numel(), device=row.device) - (count.cumsum(0) - count)[group]
+        group, which = expand_ranges(torch.zeros_like(count), count)
         start = begin[group] + which * longest
         return cls(start, torch.minimum(start + longest, end[group]), group, Lookup(group, count.numel()).readers)
 
