@@ -31,13 +31,13 @@ from powerlink.explainers.floor import LowDegree
 from powerlink.explainers.slopes import Slopes
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kg.known_files import read_known_reasons
+from powerlink.memory import Room
 from powerlink.models.checkpoint import versions
 from powerlink.models.subject import undisturbed
 from powerlink.paths.propose import pool, propose
 from powerlink.paths.search import PathBatch
 from powerlink.pipeline import computation_graph
 from powerlink.verify.carried import Carried, measure_carried
-from powerlink.verify.counterfactual import Room
 from powerlink.verify.selection import SLIGHT, core_of, resolution, route_of
 from powerlink.verify.verdict import standing_of
 

@@ -19,6 +19,7 @@ from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
 from powerlink.kernels.fused import on_device
+from powerlink.memory import Room
 from powerlink.models.calibration import Calibration
 from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject, undisturbed
@@ -28,7 +29,7 @@ from powerlink.paths.search import PathBatch
 from powerlink.settings import setting
 from powerlink.stage_clock import StageClock
 from powerlink.verify.carried import MOST_FACTS, Carried, measure_carried
-from powerlink.verify.counterfactual import Room, Standing
+from powerlink.verify.counterfactual import Standing
 from powerlink.verify.selection import choose_by_carried, choose_by_largest_drop, choose_in_order
 from powerlink.verify.verdict import judge, standing_of
 

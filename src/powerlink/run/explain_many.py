@@ -11,14 +11,14 @@ from torch import Tensor
 from powerlink.errors import DeviceError
 from powerlink.explainers.protocol import Explainer, described
 from powerlink.explanation import Explanation, MadeBy, Query
+from powerlink.memory import Budget, ran_out_of_memory
 from powerlink.models.checkpoint import versions
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, explain_batch
-from powerlink.run.batching import Budget, batches, ran_out_of_memory
+from powerlink.run.batching import batches
 from powerlink.run.executor import Executor, Serial
 from powerlink.stage_clock import StageClock
-from powerlink.verify.counterfactual import Room
 
 NamedTriple = tuple[str, str, str]
 
@@ -81,7 +81,7 @@ def explain_in_batches(
                 seed=seed,
                 made_by=origin,
                 clock=clock,
-                room=room,
+                room=budget.room,
             )
         except RuntimeError as error:
             if not ran_out_of_memory(error):
@@ -97,7 +97,7 @@ def explain_in_batches(
         return any(name_query(subject.graph, query) not in done for query in batch.tolist())
 
     already = frozenset(done)
-    budget, room = Budget.of(subject.messages.device, memory), Room.of(subject.messages.device, memory and memory // 2)
+    budget = Budget.of(subject.messages.device, memory)
     runs = batches(subject.messages, queries, settings.hops or subject.model.num_layers, budget)
     for explained in (executor or Serial()).map(job, [batch for batch in runs if is_open(batch)]):
         yield [explanation for explanation in explained if explanation.query not in already]

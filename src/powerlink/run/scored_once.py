@@ -11,8 +11,8 @@ from torch import Tensor
 from powerlink.errors import ExplainerError, PowerlinkError
 from powerlink.explainers.protocol import EdgeScores, Explainer
 from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.memory import ran_out_of_memory
 from powerlink.models.protocol import LinkModel
-from powerlink.run.batching import ran_out_of_memory
 from powerlink.run.wrapped import Wrapped
 
 

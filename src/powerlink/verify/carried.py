@@ -19,9 +19,10 @@ from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.what_if import Removals
+from powerlink.memory import Room
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.search import PathBatch
-from powerlink.verify.counterfactual import Room, edges_of_facts, scores_without
+from powerlink.verify.counterfactual import edges_of_facts, scores_without
 
 MOST_FACTS = 10  # of a path: 2^10 − 1 questions
 

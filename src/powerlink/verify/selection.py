@@ -17,10 +17,11 @@ from torch import Tensor
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import expand_rows, row_pointer
 from powerlink.graphs.what_if import Removals
+from powerlink.memory import Room
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.search import PathBatch
 from powerlink.verify.carried import Carried, fact_of
-from powerlink.verify.counterfactual import Room, edges_of_facts, encode_only, scores_without
+from powerlink.verify.counterfactual import edges_of_facts, encode_only, scores_without
 
 DECORATIVE = 0.05  # a hop of a longer path whose own effect is a smaller share of the path's is decoration
 SLIGHT = 0.01  # a path without a fact that does this share of the query's largest fall is a trifle

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.what_if import Removals
+from powerlink.memory import Room
 from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject
 from powerlink.paths.search import PathBatch
 from powerlink.verify.carried import Carried, fact_of, measure_carried
 from powerlink.verify.counterfactual import (
-    Room,
     Standing,
     edges_of_facts,
     scores_without,
