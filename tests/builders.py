@@ -15,10 +15,10 @@ from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
+from powerlink.memory import Room
 from powerlink.models.link_model import EncoderDecoder, ModelSettings, build_model
 from powerlink.models.protocol import Embeddings, LinkModel
 from powerlink.paths.search import PathBatch
-from powerlink.verify.counterfactual import Room
 from powerlink.verify.oracle import Removal
 
 Rows = Sequence[tuple[int, int, int]]

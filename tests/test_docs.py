@@ -16,8 +16,10 @@ import pytest
 import typer
 
 import powerlink
+from powerlink import memory
 from powerlink.cli.main import app
 from powerlink.explainers.catalog import EXPLAINERS
+from powerlink.kernels import edge_mlp
 from powerlink.settings import settings_of
 
 ROOT = Path(__file__).parent.parent
@@ -294,6 +296,20 @@ def test_the_layers_told_are_the_layers_kept():
     told = re.search(r"Imports run one way: (.*?)\. ", text, re.DOTALL)
     assert told
     assert re.findall(r"`(\w+)`", told[1]) == layers
+
+
+def test_the_page_on_memory_gives_the_numbers_of_the_code():
+    text = " ".join((DOCS / "how-to" / "resume-and-scale.md").read_text("utf-8").split())
+    for sentence in (
+        f"would fill {round(memory.EDGES_PER_BATCH * memory.BYTES_PER_EDGE / 1e9)} GB or so "
+        f"({memory.EDGES_PER_BATCH:,} edges), or there are {memory.MOST_QUERIES} of them",
+        f"on a GPU, {'half' if memory.SHARE_OF_A_GPU == 0.5 else ''} of its memory, or {memory.MOST_QUERIES_ON_A_GPU}.",
+        f"Beyond {edge_mlp.PIECE:,} edges its scorer works through it in pieces",
+        f"at most {memory.EDGES_PER_PIECE:,} edges at a time ({memory.EDGES_PER_PIECE_ON_A_GPU:,} on a GPU)",
+        f"at most {'half' if memory.SHARE_OF_A_PIECE == 0.5 else ''} of the memory that is granted",
+        f"up to {memory.MOST_QUERIES} queries",
+    ):
+        assert sentence in text
 
 
 # Everything

@@ -19,6 +19,7 @@ from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
 from powerlink.kernels.plain_torch import plain_torch
+from powerlink.memory import Room
 from powerlink.models.calibration import Calibration
 from powerlink.models.subject import Subject
 from powerlink.narrate import Findings, name_query, narrate, unexplained
@@ -27,7 +28,7 @@ from powerlink.questions import Questions
 from powerlink.settings import check_settings, setting
 from powerlink.stage_clock import Seconds, stage, timed
 from powerlink.verify.choice import Choice, Select, choose
-from powerlink.verify.counterfactual import Room, Standing
+from powerlink.verify.counterfactual import Standing
 from powerlink.verify.oracle import Removal
 from powerlink.verify.verdict import Verdict, judge, standing_of
 

@@ -14,14 +14,15 @@ import pytest
 from command_line import call_once
 from safetensors.torch import load_file
 
+from powerlink import memory
 from powerlink.report.schema import read_explanations
-from powerlink.run import batching, claim
+from powerlink.run import claim
 from powerlink.run.claim import claimed
 
 # The command line with batches of four queries, so that there is something to interrupt.
 IN_SMALL_BATCHES = """
-from powerlink.run import batching
-batching.MOST_QUERIES = 4
+from powerlink import memory
+memory.MOST_QUERIES = 4
 from powerlink.cli.main import main
 main()
 """
@@ -30,10 +31,10 @@ LIMIT = 40
 
 @pytest.fixture(scope="module", autouse=True)
 def small_batches_here_too():
-    before = batching.MOST_QUERIES
-    batching.MOST_QUERIES = 4
+    before = memory.MOST_QUERIES
+    memory.MOST_QUERIES = 4
     yield
-    batching.MOST_QUERIES = before
+    memory.MOST_QUERIES = before
 
 
 @pytest.fixture(scope="module")

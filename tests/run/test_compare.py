@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from builders import knowledge_graph, random_rows, settings_of
+from powerlink import memory
 from powerlink.errors import DataError, MismatchError, OutputError, SettingsError, UnknownNameError
 from powerlink.explainers.catalog import EXPLAINERS
 from powerlink.explainers.floor import Gradient, Random, Shortest
@@ -21,7 +22,6 @@ from powerlink.models.link_model import build_model
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.compare import as_plain
-from powerlink.run import batching
 from powerlink.run.compare import compare_model, find_recipes, makers
 from powerlink.run.comparison_folder import CompareSettings, Comparison
 from powerlink.run.explain_many import explain_many
@@ -47,7 +47,7 @@ def chosen(subject):
 
 @pytest.fixture(autouse=True)
 def batches_of_three(monkeypatch):
-    monkeypatch.setattr(batching, "MOST_QUERIES", 3)
+    monkeypatch.setattr(memory, "MOST_QUERIES", 3)
 
 
 def compare(folder, subject, chosen, explainers=None, selections=("mask", "carried"), settings=SETTINGS, **more):

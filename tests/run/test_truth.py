@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from powerlink import memory
 from powerlink.errors import DataError, PowerlinkError, SettingsError, UnknownNameError
 from powerlink.explainers.catalog import EXPLAINERS, make_explainer
 from powerlink.explainers.floor import Random
@@ -21,7 +22,6 @@ from powerlink.models.link_model import ModelSettings
 from powerlink.models.link_training import LinkTrainingSettings, link_auc, train_on_links
 from powerlink.models.subject import Subject
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, computation_graph, explain_batch
-from powerlink.run import batching
 from powerlink.run.fitting import fit_explainer
 from powerlink.run.queries import choose_queries
 from powerlink.run.truth import FLOORS, Task, Trial, Way, find_ways
@@ -140,7 +140,7 @@ def test_several_models_are_told_apart_and_together(planted: Task) -> None:
 def test_killed_and_run_again_ends_like_an_uninterrupted_run(
     planted: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_after: int
 ) -> None:
-    monkeypatch.setattr(batching, "MOST_QUERIES", 3)
+    monkeypatch.setattr(memory, "MOST_QUERIES", 3)
     trial = Trial([Way("gradient", "carried"), Way("random", "mask")], folder=tmp_path / "whole")
     (whole,) = trial.run([planted])
     beats = 0

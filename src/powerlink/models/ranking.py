@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import expand_rows, find_sorted
-from powerlink.graphs.incidence import row_pointer
+from powerlink.graphs.edges import expand_rows, find_sorted, row_pointer
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split, Triples
 from powerlink.models.protocol import Embeddings, LinkModel, speaks_for

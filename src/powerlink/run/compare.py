@@ -10,8 +10,8 @@ from powerlink.errors import ExplainerError, MismatchError, OutputError, Powerli
 from powerlink.explainers.catalog import EXPLAINERS, Recipe, find_recipe, registered_elsewhere
 from powerlink.explainers.protocol import Explainer, Fitted
 from powerlink.explanation import Explanation
+from powerlink.memory import ran_out_of_memory
 from powerlink.models.subject import Subject, put_back_on_error
-from powerlink.run.batching import ran_out_of_memory
 from powerlink.run.comparison_folder import Comparison, Selection
 from powerlink.run.queries import Chosen
 from powerlink.verify.comparison import Found, ModelComparison, Pace, compare_figures, compare_paths

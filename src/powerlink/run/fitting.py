@@ -16,9 +16,10 @@ from powerlink.explainers.protocol import Explainer, Fitting
 from powerlink.explainers.weights import save_weights
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.plain_torch import plain_torch
+from powerlink.memory import MOST_QUERIES, Budget
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings, computation_graph
-from powerlink.run.batching import MOST_QUERIES, Budget, batches
+from powerlink.run.batching import batches
 
 
 class GraphBatches:

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels.arrangements import pairs_of, pairs_to_targets_by_direction
 from powerlink.kernels.dense_product import dense_product
-from powerlink.kernels.message_sum import Messages, Summable, read_rows, related_messages
+from powerlink.kernels.message_sum import read_rows
+from powerlink.kernels.messages import MappedSums, Messages, related_messages
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
 
 Composition = Literal["mult", "sub", "corr"]
@@ -65,13 +67,12 @@ class CompGCNLayer(Layer):
             out = out + self.bias
         return torch.tanh(self.norm(out))
 
-    def _messages(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Summable:
+    def _messages(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Messages | MappedSums:
         if self.composition == "mult":
             return related_messages(nodes, relations, edges)
-        messages = compose(
-            read_rows(nodes, edges.pair_sources), read_rows(relations, edges.pair_relations), self.composition
-        )
-        return Messages(messages, None, edges.pairs_to_targets_by_direction)
+        pairs = pairs_of(edges)
+        messages = compose(read_rows(nodes, pairs.sources), read_rows(relations, pairs.relations), self.composition)
+        return Messages(messages, pairs_to_targets_by_direction(edges))
 
 
 class CompGCN(LayeredEncoder):

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges, EdgeSlice
-from powerlink.kernels.message_sum import Summable
+from powerlink.kernels.messages import MappedSums, Messages
 
 
 @dataclass(frozen=True, eq=False)
 class Offer:
     """What a layer's edges carry, by how much the model itself scales each, and what a node adds of its own."""
 
-    messages: Summable
+    messages: Messages | MappedSums
     scale: Tensor  # (E,)
     own: Tensor | None  # (targets, out)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from powerlink.graphs.edges import EdgeSlice
 from powerlink.kernels.dense_product import dense_product
-from powerlink.kernels.relation_blocks import related_blocks
+from powerlink.kernels.messages import related_blocks
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
 
 

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels.arrangements import nodes_to_targets, relations_of
 from powerlink.kernels.dense_product import dense_product
-from powerlink.kernels.message_sum import Messages, read_rows
+from powerlink.kernels.message_sum import read_rows
+from powerlink.kernels.messages import Messages
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
 
 
@@ -47,10 +49,10 @@ class WGCNLayer(Layer):
         shared = self.relation_weight.view(2, -1).sum(0).repeat(2).unsqueeze(1)  # a relation and its inverse add theirs
         mapped = dense_product(self.dropout(nodes), self.linear)
         own = mapped[: edges.num_targets] if self.self_loop else None
-        scale = read_rows(shared, edges.edge_relations).squeeze(1)
+        scale = read_rows(shared, relations_of(edges)).squeeze(1)
         if self.degree_norm:
             scale = scale * edges.norm
-        return Offer(Messages(mapped, None, edges.nodes_to_targets), scale, own)
+        return Offer(Messages(mapped, nodes_to_targets(edges)), scale, own)
 
     def receive(self, offer: Offer, weight: Tensor) -> Tensor:
         """Add them up, times the edges' weights (E,): (targets, out)."""
