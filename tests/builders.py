@@ -76,11 +76,9 @@ def evidence_of(query: Tensor, edges: Tensor) -> EvidenceBatch:
 
 
 def settings_of(encoder: str, decoder: str, layers: int, **others: object) -> ModelSettings:
-    return ModelSettings(
-        encoder=encoder,  # type: ignore[arg-type]
-        decoder=decoder,  # type: ignore[arg-type]
-        **{"widths": (8,) * (layers + 1), "blocks": 2, "filters": 3, "kernel": 3} | others,  # type: ignore[arg-type]
-    )
+    small = {"rgcn": {"blocks": 2}, "conve": {"filters": 3, "kernel": 3}}
+    own = {"widths": (8,) * (layers + 1), **small.get(encoder, {}), **small.get(decoder, {}), **others}
+    return ModelSettings(encoder=encoder, decoder=decoder, **own)  # type: ignore[arg-type]
 
 
 def model_of(

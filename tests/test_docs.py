@@ -20,6 +20,7 @@ from powerlink import memory
 from powerlink.cli.main import app
 from powerlink.explainers.catalog import EXPLAINERS
 from powerlink.kernels import edge_mlp
+from powerlink.models import catalog
 from powerlink.settings import settings_of
 
 ROOT = Path(__file__).parent.parent
@@ -102,6 +103,7 @@ def atlas(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("page", RUN, ids=name_of)
 def test_commands_and_code_of_a_page_run_in_their_order(page, atlas, tmp_path, monkeypatch):
+    monkeypatch.setattr(catalog, "DECODERS", dict(catalog.DECODERS))  # a page adds one
     if "pykeen" in page.name:
         pytest.importorskip("pykeen", reason="PyKEEN is not installed")
     monkeypatch.chdir(tmp_path)

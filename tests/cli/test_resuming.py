@@ -227,7 +227,7 @@ def test_a_finished_training_is_not_repeated(powerlink, families, trained):
     ("flags", "said"),
     [
         (("--epochs", 50), "epochs 40, not 50"),
-        (("--dim", 10), "widths [20, 20, 20], not [10, 10, 10]"),
+        (("--dim", 10), "widths (20, 20, 20), not (10, 10, 10)"),
         (("--decoder", "transe"), "decoder distmult, not transe"),
         (("--seed", 1), "seed 0, not 1"),
         (("--data", "atlas"), "a model of another graph"),

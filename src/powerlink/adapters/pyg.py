@@ -22,7 +22,7 @@ from powerlink.models.subject import Subject, undisturbed, weights_hash
 
 PART_BUDGET = 100_000  # edges that a model is tried on
 AskHeads = Literal["auto", "inverse", "swap"]
-READY: dict[str, type[decoders.DistMult] | type[decoders.TransE]] = {
+READY: dict[str, type[nn.Module]] = {
     "transe": decoders.TransE,
     "distmult": decoders.DistMult,
     "complex": decoders.ComplEx,

@@ -37,7 +37,7 @@ def demo(
     Example: powerlink demo --out demo
     """
     folder = out / "model"
-    train_with_progress("atlas", folder, DEMO_MODEL, DEMO_TRAINING, device, None, 0)
+    train_with_progress("atlas", folder, DEMO_MODEL, DEMO_TRAINING, device)
     subject = load_model(folder, pick_device(device))
     found = _explained(subject, held_out_and_ranked_first(subject, TRIED))[:SHOWN]
     print_explanations(console, found)

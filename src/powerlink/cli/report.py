@@ -10,7 +10,7 @@ import typer
 from powerlink.cli.console import ForceOption, console, shown
 from powerlink.cli.evaluate import read_of_model
 from powerlink.cli.rank import ModelArgument
-from powerlink.models.checkpoint import read_description
+from powerlink.models.checkpoint import read_description, read_settings
 from powerlink.report.learning_curve import write_learning_curve
 from powerlink.report.show import write_page
 from powerlink.report.wording import counted
@@ -40,6 +40,6 @@ def report(
     check_output(out, is_page, inputs=(explanations, model), force=force)
     found = read_of_model(model, explanations)
     description = read_description(model)
-    shape = description["model"]
-    write_page(found, out, f"{shape['encoder']}-{shape['decoder']} on {description['graph']['name']}")
+    shape, _ = read_settings(model, description)
+    write_page(found, out, f"{shape.name} on {description['graph']['name']}")
     console.print(f"{counted(len(found), 'explanation')} in {shown(out)}", soft_wrap=True)

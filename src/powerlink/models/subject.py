@@ -16,7 +16,7 @@ from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.calibration import Calibration, calibrate
-from powerlink.models.protocol import Doubling, Embeddings, LinkModel
+from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
 
 
@@ -66,7 +66,8 @@ class Subject:
     @cached_property
     def precise(self) -> LinkModel:
         """The model in float64 where it can compute so, else itself: for differences of differences of logits."""
-        return self.settled.in_double() if isinstance(self.settled, Doubling) else self.settled
+        in_double = abilities_of(self.settled).in_double
+        return in_double() if in_double else self.settled
 
 
 def rank(subject: Subject, split: Split = "test", *, told: Callable[[int], None] | None = None) -> Accuracy:

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from powerlink.atomic_file import write_atomically
-from powerlink.errors import ModelError
+from powerlink.errors import ModelError, PowerlinkError
+from powerlink.models.link_model import ModelSettings
 from powerlink.report.figure import font_families, legible
 from powerlink.report.wording import harmless
 
@@ -76,6 +77,6 @@ def _title(folder: Path) -> str:
     try:
         description = json.loads((folder / "model.json").read_text("utf-8"))
         model, graph = description["model"], description["graph"]["name"]
-        return harmless(f"{model['encoder']}-{model['decoder']} on {graph}")
-    except (OSError, ValueError, KeyError, TypeError):
+        return harmless(f"{ModelSettings.described(model).name} on {graph}")
+    except (OSError, ValueError, KeyError, TypeError, PowerlinkError):
         return ""

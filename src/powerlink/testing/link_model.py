@@ -15,7 +15,7 @@ from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.graphs.what_if import Removals
 from powerlink.kg.knowledge_graph import KnowledgeGraph
-from powerlink.models.protocol import Embeddings, LinkModel, logits_by_weight
+from powerlink.models.protocol import Embeddings, LinkModel, abilities_of, logits_by_weight
 from powerlink.models.ranking import score_tails_of
 from powerlink.models.subject import undisturbed
 from powerlink.verify.counterfactual import scores_without
@@ -137,8 +137,7 @@ class _Inspection:
                 f"within num_layers = {self.model.num_layers} hops of head and tail the score is another than on the "
                 "whole graph: messages travel further than num_layers says, or something is normalised over all nodes"
             )
-        if callable(getattr(self.model, "score_tails", None)):
-            yield from self._tails()
+        yield from self._tails()
         yield from self._prepared()
         yield from self._differences(part)
 
@@ -152,9 +151,12 @@ class _Inspection:
             yield f"the score {what} by edge_weight: leave out no_grad, detach, rounding and numpy on the way to it"
 
     def _tails(self) -> Iterator[str]:
+        score_tails = abilities_of(self.model).score_tails
+        if score_tails is None:
+            return
         found = self._encode(self.graph)
         head, relation = self._triples[:, 0], self._triples[:, 1]
-        tails: Tensor = self.model.score_tails(found, head, relation)  # type: ignore[attr-defined]
+        tails = score_tails(found, head, relation)
         if tails.shape != (head.numel(), self.graph.num_nodes):
             yield f"score_tails must return {(head.numel(), self.graph.num_nodes)}, not {tuple(tails.shape)}"
         elif not _same(tails.gather(1, self._triples[:, 2:]).squeeze(1), self.model.score(found, self._triples)):
@@ -183,7 +185,7 @@ class _Inspection:
         if not _same(without, self.model.score(self._encode(graph, weight), graph.triples[scenario])):
             yield (
                 "a score without a fact is another than told: a model that says adds_messages must add its messages up "
-                "by kernels.message_sum and read nothing else from its edges; else leave the attribute out"
+                "by kernels.message_sum and read nothing else from its edges; else leave it out"
             )
 
     @torch.no_grad()

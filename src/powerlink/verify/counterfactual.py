@@ -13,7 +13,7 @@ from powerlink.graphs.edges import find_sorted
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.graphs.what_if import Removals, WhatIf, changed_nodes, nothing_but, what_if
 from powerlink.memory import LOGITS_PER_SCORE, Room
-from powerlink.models.protocol import Embeddings, LinkModel, adds_messages
+from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 from powerlink.models.ranking import filtered_ranks, score_tails_of
 from powerlink.models.subject import Subject
 from powerlink.questions import Asking, asked
@@ -41,7 +41,7 @@ def answers(
     logits_each: int = 0,
 ) -> Iterator[Answers]:
     """Encode what each scenario changes, in runs that fit; `wanted` as for `changed_nodes`."""
-    layers, by_difference = model.num_layers, adds_messages(model)
+    layers, by_difference = model.num_layers, abilities_of(model).adds_messages
     changes = changed_nodes(graph, removals, layers, wanted=wanted)
     loads = changes.load(graph, removals.num_scenarios, by_difference=by_difference).tolist()
     for first, last in (room or Room.of(graph.device)).cut(loads, logits_each):
