@@ -47,6 +47,9 @@ SELECTIONS: dict[Selection, dict[str, Any]] = {
 }
 
 
+SHARED = ("paths", "min_length", "max_length", "hops", "hub_limit", "core", "candidates")  # what `explain` settles
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings:
     """What all explainers of a comparison share."""

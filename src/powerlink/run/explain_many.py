@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -18,9 +18,8 @@ from powerlink.run.claim import claimed
 from powerlink.run.executor import Executor, Serial
 from powerlink.run.job import ONLY, ExplainJob, JobResult
 from powerlink.run.ledger import Ledger
+from powerlink.run.progress import Told, adding_up, nobody
 from powerlink.run.queries import NamedTriple, Which, as_queries, choose_queries, distinct
-
-Told = Callable[[str, int, int], None]  # what is going on, how many are done, of how many
 
 
 def run_batches(
@@ -57,7 +56,7 @@ def explain_many(
     out: str | Path | None = None,
     memory: int | None = None,
     executor: Executor | None = None,
-    told: Told = lambda what, done, of: None,
+    told: Told = nobody,
 ) -> list[Explanation]:
     """Explain named triples, or facts (Q, 3) by index; `rank_heads` asks through the inverse relation.
 
@@ -70,8 +69,8 @@ def explain_many(
     with plain_torch(subject.messages.device), claimed(Path(out)) if out else nullcontext():
         queries = as_queries(subject, triples, rank_heads=rank_heads)
         if which != "all":
-            asking = _asking(told, len(queries))
-            queries = choose_queries(subject, distinct(queries), which, limit=limit, told=asking).queries
+            asked = adding_up(told, "asking the model", len(queries))
+            queries = choose_queries(subject, distinct(queries), which, limit=limit, told=asked).queries
         given = [name_query(subject.graph, query) for query in queries[:limit].tolist()]
         queries, names = distinct(queries[:limit]), set(given)
         ledger = Ledger(Path(out), job.made_by(subject)[ONLY]) if out else None
@@ -87,18 +86,6 @@ def explain_many(
             count += len(fresh)
             told("explaining", count, len(names))
     return [done[name] for name in given]
-
-
-def _asking(told: Told, of: int) -> Callable[[int], None]:
-    """Turn how many more were asked about into how many of all."""
-    count = 0
-
-    def more(some: int) -> None:
-        nonlocal count
-        count += some
-        told("asking the model", count, of)
-
-    return more
 
 
 def explain(

@@ -13,7 +13,8 @@ from powerlink.explainers.protocol import Explainer, Proposer
 from powerlink.explanation import Explanation, MadeBy
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
-from powerlink.run.explain_many import Told, explain_many
+from powerlink.run.explain_many import explain_many
+from powerlink.run.progress import Told, nobody
 
 
 def explainer_of(made_by: MadeBy) -> Explainer | Proposer:
@@ -25,7 +26,7 @@ def explainer_of(made_by: MadeBy) -> Explainer | Proposer:
 
 
 def with_paper_figures(
-    subject: Subject, explanations: Sequence[Explanation], told: Told = lambda what, done, of: None
+    subject: Subject, explanations: Sequence[Explanation], told: Told = nobody
 ) -> tuple[list[Explanation], list[str]]:
     """Measure the paper's figures of explanations that lack them; also return why some still do, a sentence each."""
     found, refused = list(explanations), []
