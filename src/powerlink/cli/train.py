@@ -9,20 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from powerlink.cli.console import (
-    Device,
-    DeviceOption,
-    ForceOption,
-    SeedOption,
-    StoppedError,
-    console,
-    errors,
-    pick_device,
-    progress,
-    shown,
-)
+from powerlink.cli.console import StoppedError, console, errors, pick_device, progress, shown
 from powerlink.cli.datasets import DataDirOption
 from powerlink.cli.derived_flags import with_flags
+from powerlink.cli.options import Device, DeviceOption, ForceOption, SeedOption
 from powerlink.errors import SettingsError, UnknownNameError
 from powerlink.kg import catalog
 from powerlink.models import presets

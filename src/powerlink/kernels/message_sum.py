@@ -1,8 +1,8 @@
 """The sum every encoder ends in: messages times edge weights, added up at the edges' targets.
 
-On a CPU, a sum over edges is one sparse product; its backward is another over the transposed order (by messages) and one
-sampled product (by weights). On a GPU one fused kernel gathers, scales and adds, and is its own backward in the other
-sort orders. In neither does a tensor of edges × width ever exist.
+On a CPU, a sum over edges is one sparse product; its backward is another over the transposed order (by messages) and
+one sampled product (by weights). On a GPU one fused kernel gathers, scales and adds, and is its own backward in the
+other sort orders. In neither does a tensor of edges × width ever exist.
 """
 
 from __future__ import annotations

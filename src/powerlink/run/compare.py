@@ -25,7 +25,7 @@ from powerlink.verify.comparison import Found, ModelComparison, Pace, compare_fi
 
 EXAMPLES = 4
 Maker = Callable[[], Explainer]  # called when it is the explainer's turn, since one may refuse
-WHO_TAKES_PART = {"believed": "not believed", "first": "not ranked first", "predicted": "not predicted", "all": ""}
+_DOUBTED = {"believed": "not believed", "first": "not ranked first", "predicted": "not predicted", "all": ""}
 
 
 def find_recipes(names: Sequence[str] | None, *, can_fit: bool) -> list[Recipe]:
@@ -209,9 +209,7 @@ def compare_model(
 
 
 def _left_out(comparison: Comparison, chosen: Chosen) -> dict[str, int]:
-    XX: "not believed", "first": "not ranked first", "predicted": "not predicted", "all": ""}[
-        comparison.settings.which
-    ]
+    doubted = _DOUBTED[comparison.settings.which]
     counts = {doubted: chosen.not_wanted} if doubted else {}
     if comparison.settings.max_nodes is not None:
         counts[f"more than {comparison.settings.max_nodes:,} nodes"] = chosen.too_large

@@ -7,6 +7,7 @@ DIR/MODEL/EXPLAINER.SELECTION.measured.json   what was measured on the way, quer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast, get_args
@@ -27,10 +28,12 @@ from powerlink.models.rule_model import RuleModel
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
+from powerlink.run.claim import claimed
 from powerlink.run.compare import with_weights
 from powerlink.run.explain_many import run_batches
 from powerlink.run.job import ONLY, ExplainJob
 from powerlink.run.ledger import Ledger
+from powerlink.run.progress import Told, adding_up, nobody
 from powerlink.run.watched import Measured, Watched
 from powerlink.verify.choice import Select
 from powerlink.verify.first_right import Held, Match, TruthTable, first_right, pooled, rows_of
@@ -40,7 +43,6 @@ from powerlink.verify.within_reach import Reach
 FLOORS = ("gradient", "low-degree", "shortest", "random")
 DEPTH = 10  # paths shown: how far the mean reciprocal rank looks
 TOGETHER = "all models together"
-Told = Callable[[str, int], None]  # hears what is explained and how, and how many more of its queries are done
 
 
 @dataclass(frozen=True)
@@ -186,9 +188,10 @@ class Trial:
                 f"{unfit[0]} must be fitted before it can explain: give the file that `powerlink fit` made by --weights"
             )
 
-    def run(self, tasks: Sequence[Task], told: Told = lambda what, more: None) -> list[TruthTable]:
+    def run(self, tasks: Sequence[Task], told: Told = nobody) -> list[TruthTable]:
         """Return a table for each model and, of several, one for all of them together."""
-        held = [list(self._held(task, told)) for task in tasks]
+        with claimed(self.folder, folder=True) if self.folder else nullcontext():
+            held = [list(self._held(task, told)) for task in tasks]
         reach = [task.within_reach(self.settings.max_length, self.match, self.settings.min_length) for task in tasks]
         each = zip(tasks, held, reach, strict=True)
         tables = [self._table(task.label, [task], found, [within]) for task, found, within in each]
@@ -201,7 +204,7 @@ class Trial:
                 replace(self.settings, select=way.select),
                 seed=self.seed,
                 file=self._file(task.subject, way),
-                told=lambda more, what=f"{task.label}: {way.name}": told(what, more),  # type: ignore[misc]
+                told=adding_up(told, f"{task.label}: {way.name}", len(task.queries)),
             )
             yield task.hold(way.name, asked, self.match)
 
