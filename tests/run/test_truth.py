@@ -145,9 +145,9 @@ def test_killed_and_run_again_ends_like_an_uninterrupted_run(
     (whole,) = trial.run([planted])
     beats = 0
 
-    def told(what: str, more: int) -> None:
+    def told(what: str, done: int, of: int) -> None:
         nonlocal beats
-        beats += bool(more)
+        beats += done > 0
         if beats == killed_after:
             raise KeyboardInterrupt
 
@@ -157,9 +157,9 @@ def test_killed_and_run_again_ends_like_an_uninterrupted_run(
     written = {path: path.read_bytes() for path in (tmp_path / "killed").rglob("*.jsonl")}
     first = next(path for path in written if path.stat().st_size)
     first.write_bytes(written[first] + b'{"schema": 1, "que')  # a kill in the middle of a line
-    heard: list[int] = []
-    (again,) = killed.run([planted], lambda what, more: heard.append(more))
-    assert sum(heard) == 2 * len(planted.queries)
+    heard: dict[str, int] = {}
+    (again,) = killed.run([planted], lambda what, done, of: heard.update({what: done}))
+    assert list(heard.values()) == [len(planted.queries)] * 2
     assert all(path.read_bytes().startswith(before) for path, before in written.items())
     for row, expected in zip(again.rows, whole.rows, strict=True):
         assert row.places == expected.places

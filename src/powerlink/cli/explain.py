@@ -84,24 +84,17 @@ def explain(
 
     Another explainer:  … --explainer gnn-explainer --set entropy_weight=0.5
     """
-    triple, which = (head, relation, tail), "predicted" if only_predicted else "all"
+    triple = (head, relation, tail)
     _check_source(triple, split, queries)
     settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
+    how: dict[str, Any] = {"explainer": maker, "settings": settings, "seed": seed, "limit": limit, "out": out}
+    how |= {"which": "predicted" if only_predicted else "all", "memory": memory and int(memory * 2**30)}
     subject = open_model(model, pick_device(device))
-    facts, bound = distinct(_facts(subject, triple, split, queries)), None if memory is None else int(memory * 2**30)
-    how: dict[str, Any] = {
-        "seed": seed,
-        "rank_heads": rank_heads,
-        "which": which,
-        "limit": limit,
-        "out": out,
-        "memory": bound,
-    }
     with kept_in(out), timed() as seconds, telling() as told:
-        found = explain_many(subject, facts, explainer=maker, settings=settings, told=_noting(told, out), **how)
-    _print(found, which, out, json)
-    if profile:
-        _print_profile(seconds, len(found))
+        facts = distinct(_facts(subject, triple, split, queries))
+        found = explain_many(subject, facts, rank_heads=rank_heads, told=_noting(told, out), **how)
+    _print(found, only_predicted, out, json)
+    _print_profile(seconds if profile else {}, len(found))
 
 
 def _noting(told: Told, out: Path | None) -> Told:
@@ -120,6 +113,8 @@ def _noting(told: Told, out: Path | None) -> Told:
 
 def _print_profile(seconds: Seconds, explained: int) -> None:
     """Tell how long each stage took, the longest first."""
+    if not seconds:
+        return
     total = sum(took.clock for took in seconds.values())
     errors.print(f"{counted(explained, 'explanation')} in {total:.1f} s")
     for stage, took in sorted(seconds.items(), key=lambda item: -item[1].clock):
@@ -159,8 +154,8 @@ def _facts(subject: Subject, triple: Triple, split: Split | None, file: Path | N
     return torch.from_numpy(np.array(subject.graph.facts(split)))
 
 
-def _print(found: list[Explanation], which: str, out: Path | None, json: bool) -> None:
-    if which == "predicted" and not found:
+def _print(found: list[Explanation], only_predicted: bool, out: Path | None, json: bool) -> None:
+    if only_predicted and not found:
         errors.print("the model predicts none of these triples: nothing to explain")
     if json:
         for explanation in found:
