@@ -92,9 +92,9 @@ def undisturbed(model: LinkModel) -> Iterator[None]:
             parameter.requires_grad_(learning)
 
 
-def weights_hash(model: nn.Module) -> str:
-    """Hash all parameters and buffers: two models share it exactly when their weights are the same."""
-    digest = hashlib.sha256()
+def weights_hash(model: nn.Module, *made_of: str) -> str:
+    """Hash all parameters and buffers, and what else makes the model: two share it exactly when these are the same."""
+    digest = hashlib.sha256("".join(made_of).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
