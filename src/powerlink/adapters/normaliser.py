@@ -53,6 +53,8 @@ def edges_given(
         there = there & (edge_weight != 0)
     own = there.nonzero().squeeze(1)
     source, target, edge, entity = graph.source[own], graph.target[own], edge[own], graph.entity
+    # A copy may read itself through its original, whose row is then the same; layers know self-loops by their ends.
+    source = torch.where(entity[source] == entity[target], target, source)
     if normaliser == "recomputed":
         return Given(entity, torch.stack([source, target]), edge, own, 0)
     to, lacking = _absent_edges(whole, carries, graph, target * whole.num_edges + edge, levels)
