@@ -52,7 +52,7 @@ class Encoder(nn.Module):
 
 
 def drawn_graph(seed: int = 0) -> KnowledgeGraph:
-    """Draw facts whose entities and relations are as uneven as a power law makes them; the last hundred are for tests."""
+    """Draw facts with entities and relations as uneven as a power law makes them; the last hundred are for tests."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(size: int, power: float) -> Tensor:

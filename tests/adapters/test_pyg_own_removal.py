@@ -105,9 +105,7 @@ def differences(own: Own, graph: KnowledgeGraph, told: Explanation) -> list[floa
 
 def check(layer: str, graph: KnowledgeGraph, triples: Tensor, inverse: Inverse = "added") -> None:
     own = drawn(layer, graph, inverse)
-    subject = from_pyg(
-        own.encoder, "distmult", graph, nodes="node_emb", relations=own.encoder.rel_emb, inverse=inverse
-    )
+    subject = from_pyg(own.encoder, "distmult", graph, nodes="node_emb", relations=own.encoder.rel_emb, inverse=inverse)
     explained = [told for told in explain_many(subject, triples) if told.paths]
     assert len(explained) >= 2
     assert all(told.without_all and told.only_these for told in explained)
@@ -123,7 +121,7 @@ def test_on_a_random_multigraph(layer, inverse):
     """Facts of the graph, which must not explain themselves, and others; parallel edges, self-loops, hubs."""
     rows = random_rows(4, 60, 4, 300) + [(7, r, t) for r in range(4) for t in range(20, 50)] + [(3, 1, 3), (7, 2, 7)]
     graph = knowledge_graph(sorted(set(rows)), 60, 4)
-    asked = [row for row in rows if row[0] != row[2]][:4] + [(7, 3, 21), (1, 2, 30), (30, 0, 7)]
+    asked = [*[row for row in rows if row[0] != row[2]][:4], (7, 3, 21), (1, 2, 30), (30, 0, 7)]
     check(layer, graph, torch.tensor(asked), inverse)
 
 

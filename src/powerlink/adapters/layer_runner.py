@@ -47,16 +47,20 @@ class LayerRunner:
 
     def run(self, graph: Edges, edge_weight: Tensor | None, once: Once) -> Any:
         """Make one pass over a graph, each message multiplied by its edge's weight (num_edges,)."""
-        given = self._edges_given(graph, edge_weight)
-        own = None if edge_weight is None else gather(edge_weight, given.own)
-        weight = own
-        if given.absent:
-            own = torch.ones(given.own.numel(), device=graph.device) if own is None else own
+        given, needs = self._edges_given(graph, edge_weight), {}
+        if self._hops is not None:
+            needs = self._needs(given, graph, edge_weight, self._hops)
+            read = torch.stack([each.read for each in needs.values()]).any(0)
+            given = given.only(read[given.edge_index[1]])
+        weight = None
+        if edge_weight is not None or given.absent:
+            own = (
+                gather(edge_weight, given.own)
+                if edge_weight is not None
+                else torch.ones(given.own.numel(), device=graph.device)
+            )
             weight = torch.cat([own, own.new_zeros(given.edge.numel() - own.numel())])
-        if self._hops is None:
-            onlooker = _Plain(self, given, graph.num_nodes)
-        else:
-            onlooker = _Saving(self, given, graph.num_nodes, self._needs(given, graph, edge_weight, self._hops))
+        onlooker = _Saving(self, given, graph.num_nodes, needs) if needs else _Plain(self, given, graph.num_nodes)
         with weighted(self._module, given.edge_index, weight, onlooker) as edge_index:
             return once(given, edge_index)
 

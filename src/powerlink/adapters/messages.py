@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-PIECE = 600_000  # numbers a piece copies, if it copies a square matrix per edge
+PIECE = 600_000  # numbers a piece copies, if it copies a square matrix per edge: they fit a core's cache
+PIECE_OF_ATTENTION = 4_000_000  # sharing out is work of its own for every piece
 OF_SOURCE = "_j"  # how PyG names what is gathered from the source of an edge
 
 
@@ -28,18 +29,22 @@ def make_in_pieces(
 
     `rows`: those of the arguments that have a row per edge.
     """
-    count, own = source.numel(), [value for name, value in rows.items() if not name.endswith(OF_SOURCE)]
-    length = max(PIECE // max((value[0].numel() for value in rows.values()), default=1) ** 2, 1) if count else 1
-    # Where only the source's row is passed on there is nothing to save, and by their place edges cannot be parted.
-    whole = not own or arguments.get("ptr") is not None or "edge_index" in arguments
-    if whole or count <= length:
+    own = {name: value for name, value in rows.items() if not name.endswith(OF_SOURCE) and name != "index"}
+    types = [value for value in own.values() if value.dim() == 1 and not value.is_floating_point()]
+    # Without types no matrix is looked up by them; and who counts edges by their place wants all of them.
+    if not types or arguments.get("ptr") is not None or "edge_index" in arguments:
         return make(**arguments)
-    if all(value.dim() == 1 and not value.is_floating_point() for value in own) and "index" not in arguments:
-        edges, place = _one_of_each(source, own)
+    alike = len(types) == len(own) and "index" not in arguments
+    square = max(value[0].numel() for value in rows.values()) ** 2 if source.numel() else 1
+    length = max((PIECE if alike else PIECE_OF_ATTENTION) // square, 1)
+    if source.numel() <= length:
+        return make(**arguments)
+    if alike:
+        edges, place = _one_of_each(source, types)
         ends = torch.arange(0, edges.numel(), length).tolist()
     else:  # attention is shared among the edges of a target: they stay together
         edges = target.argsort(stable=True)
-        place = torch.empty_like(edges).scatter_(0, edges, torch.arange(count, device=edges.device))
+        place = torch.empty_like(edges).scatter_(0, edges, torch.arange(edges.numel(), device=edges.device))
         first = (target[edges].diff(prepend=target.new_full((1,), -1)) != 0).nonzero().squeeze(1)
         ends = first[(first // length).diff(prepend=first.new_full((1,), -1)) > 0].tolist()
     pieces = [edges[i:j] for i, j in zip(ends, [*ends[1:], edges.numel()], strict=True)]
@@ -47,10 +52,10 @@ def make_in_pieces(
     return torch.cat(made).index_select(0, place)
 
 
-def _one_of_each(source: Tensor, own: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Choose an edge of each source and each combination of whole numbers, and tell whose message each edge has."""
+def _one_of_each(source: Tensor, types: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Choose an edge of each source and each combination of types, and tell whose message each edge has."""
     key = source
-    for value in own:
+    for value in types:
         key = value * (key.max() + 1) + key
     kinds, place = key.unique(return_inverse=True)
     return kinds.scatter(0, place, torch.arange(key.numel(), device=key.device)), place

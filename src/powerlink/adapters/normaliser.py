@@ -10,7 +10,7 @@ and there are two readings of what becomes of the others:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -32,6 +32,11 @@ class Given:
     edge: Tensor  # (edges,) of the whole graph
     own: Tensor  # (edges of the graph that carry messages,) their place in the graph
     absent: int  # nodes behind the graph's
+
+    def only(self, kept: Tensor) -> Given:
+        """Return the same nodes with some of the edges, (edges,) bool."""
+        own = self.own[kept[: self.own.numel()]]
+        return replace(self, edge_index=self.edge_index[:, kept], edge=self.edge[kept], own=own)
 
 
 def edges_given(

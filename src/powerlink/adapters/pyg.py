@@ -243,12 +243,13 @@ def _settle_savings(model: PyGModel) -> None:
     removals = Removals.of(part, part.num_queries, some, (part.edge_row[some] + part.edge_row[some + 1]) // 2)
     wanted = torch.stack([part.head, part.tail], dim=1)
     changes = changed_nodes(part, removals, model.num_layers, wanted=wanted)
-    world, vectors = what_if(part, removals, changes, model.num_layers, focused=True), []
+    world, vectors = what_if(part, removals, changes, model.num_layers, focused=True), list[Tensor]()
     for hops in (None, model.num_layers):
         model.runner.save(hops)
         with torch.no_grad():
             vectors.append(model.encode(world).entity[world.level == 0])
-    if not torch.allclose(*vectors, rtol=0, atol=1e-5 * max(float(vectors[0].abs().max()), 1e-6)):
+    every, needed = vectors
+    if not torch.allclose(every, needed, rtol=0, atol=1e-5 * max(float(every.abs().max()), 1e-6)):
         model.runner.save(None)
 
 

@@ -123,10 +123,11 @@ class _Watch:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         call = (self.names[layer], self._calls[self.names[layer]])
         self._calls[self.names[layer]] += 1
-        arguments: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
+        arguments: dict[Any, Any] = dict(enumerate(args)) | kwargs
         # by PyG's convention node rows come first; the edges may stand before them
-        rows = "x" if "x" in kwargs and not any(map(_are_rows, args)) else None
-        rows = rows or next((name for name, value in arguments.items() if _are_rows(value)), None)
+        rows: Any = next((name for name, value in arguments.items() if _are_rows(value)), None)
+        if rows in kwargs and "x" in kwargs:
+            rows = "x"
         if rows is not None:
             arguments[rows] = self._rows(call, arguments[rows])
         self._keep_needed(call, arguments, rows)
@@ -137,7 +138,7 @@ class _Watch:
             return type(value)(self._rows(call, part) for part in value)
         return self._onlooker.at_input(call, value) if isinstance(value, Tensor) else value
 
-    def _keep_needed(self, call: LayerCall, arguments: dict[int | str, Any], rows: int | str | None) -> None:
+    def _keep_needed(self, call: LayerCall, arguments: dict[Any, Any], rows: Any) -> None:
         """Leave out the edges that the layer need not be given, and what belongs to them."""
         place = next((name for name, value in arguments.items() if _are_edges(value)), None)
         by_edge, needed = self._onlooker.by_edge, self._onlooker.needed(call)

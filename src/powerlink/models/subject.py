@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class Subject:
     whole: Embeddings
     known: KnownTails
     name: str  # e.g. "compgcn-distmult"
-    hash: str  # of the weights; empty for a model that was never saved
+    hash: str  # of what the model is made of
     saved_calibration: Calibration | None = None
 
     @classmethod
@@ -48,7 +49,9 @@ class Subject:
         with undisturbed(model), torch.no_grad(), on_device(messages.device):
             whole = model.encode(messages).detach()
         known = KnownTails.of(graph.all_facts, graph.num_relations, device)
-        return cls(graph, model, messages, whole, known, name or type(model).__name__, hash, calibration)
+        return cls(
+            graph, model, messages, whole, known, name or type(model).__name__, hash or hash_of(model), calibration
+        )
 
     @cached_property
     def calibration(self) -> Calibration | None:
@@ -98,6 +101,23 @@ def weights_hash(model: nn.Module, *made_of: str) -> str:
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def hash_of(model: LinkModel) -> str:
+    """Hash a model's weights; of one that is no torch module, its class and all that its attributes hold."""
+    kind = f"{type(model).__module__}.{type(model).__qualname__}"
+    if isinstance(model, nn.Module):
+        return weights_hash(model, kind)
+    digest = hashlib.sha256(kind.encode())
+    for name, value in sorted(vars(model).items()):
+        if isinstance(getattr(type(model), name, None), cached_property):
+            continue  # it follows from the others, and is there or not
+        held = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
+        try:
+            digest.update(name.encode() + pickle.dumps(held, protocol=5))
+        except Exception:  # a function, an open file: its kind is all that can be told
+            digest.update(f"{name}{type(value)}".encode())
     return digest.hexdigest()[:16]
 
 
