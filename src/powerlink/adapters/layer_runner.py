@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from powerlink.adapters.messages import KnownMessages, Make, MessageArguments, make_in_pieces
 from powerlink.adapters.needs import LayerNeeds, needs_of
 from powerlink.adapters.normaliser import Given, Normaliser, edges_given
 from powerlink.adapters.traced_edges import TracedEdges
@@ -28,6 +29,7 @@ class LayerRunner:
         self.whole, self.normaliser = whole, normaliser
         self.inputs: dict[LayerCall, list[Tensor]] = {}  # the node rows (N, …) each layer is given on the whole graph
         self.outputs: dict[LayerCall, Tensor] = {}  # and those it returns
+        self.messages: dict[LayerCall, KnownMessages | None] = {}  # and what it sends, where it propagates once
         self.by_edge = ByEdge()
         self._module = module
         self._carries = carries.to(whole.device)  # (edges of the whole graph,) bool: a message runs along this edge
@@ -66,7 +68,7 @@ class LayerRunner:
 
     def observe(self, once: Once) -> Any:
         """Make a pass over the whole graph and keep what every layer is given, and what it returns."""
-        self.inputs, self.outputs = {}, {}
+        self.inputs, self.outputs, self.messages = {}, {}, {}
         given = self._edges_given(self.whole, None)
         ones = torch.ones(given.edge.numel(), device=self.whole.device)
         with torch.no_grad(), weighted(self._module, given.edge_index, ones, _Observing(self)) as edge_index:
@@ -108,6 +110,12 @@ class _Observing(Onlooker):
         self._runner.inputs.setdefault(call, []).append(rows.detach())
         return rows
 
+    def at_messages(self, call: LayerCall, given: MessageArguments, make: Make) -> Tensor:
+        messages, first = make(**given.arguments), call not in self._runner.messages
+        size = self._runner.whole.num_nodes
+        self._runner.messages[call] = KnownMessages.of(given, messages, size) if first else None
+        return messages
+
     def at_output(self, call: LayerCall, rows: Tensor) -> Tensor:
         if rows.size(0) == self._runner.whole.num_nodes:
             self._runner.outputs[call] = rows.detach()
@@ -145,6 +153,12 @@ class _Saving(_Plain):
 
     def needed(self, call: LayerCall) -> Tensor | None:
         return self._needs[call].read if call in self._needs else None
+
+    def at_messages(self, call: LayerCall, given: MessageArguments, make: Make) -> Tensor:
+        if call not in self._needs:
+            return make(**given.arguments)
+        known, entity = self._needs[call].known_before, self._given.entity
+        return make_in_pieces(make, given, self._runner.messages.get(call), entity, known)
 
     def at_output(self, call: LayerCall, rows: Tensor) -> Tensor:
         if call not in self._needs:

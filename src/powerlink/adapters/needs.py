@@ -8,6 +8,7 @@ sees, leaves that layer with the row it has in the whole graph. That row is know
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ class LayerNeeds:
 
     read: Tensor  # (nodes,) bool: messages to these nodes are needed
     known: Tensor  # (nodes,) bool: these leave the layer as in the whole graph
+    known_before: Tensor  # (nodes,) bool: these enter it so
 
 
 def needs_of(given: Given, intact: Tensor, wanted: Tensor, calls: int, hops: int) -> list[LayerNeeds]:
@@ -32,18 +34,17 @@ def needs_of(given: Given, intact: Tensor, wanted: Tensor, calls: int, hops: int
     """
     source, target = given.edge_index
     wider = max(hops - calls, 0)
-    known, found = torch.ones_like(wanted), []
+    found = [torch.ones_like(wanted)]
     for _ in range(calls + wider):
-        changed = torch.zeros_like(known).index_fill_(0, target[~known[source]], True)
-        known = known & intact & ~changed
-        found.append(known)
+        changed = torch.zeros_like(wanted).index_fill_(0, target[~found[-1][source]], True)
+        found.append(found[-1] & intact & ~changed)
     needs = []
-    for known in reversed(found[wider:]):
+    for before, known in reversed(list(pairwise(found[wider:]))):
         read = wanted & ~known
         for _ in range(wider):
             read = _with_sources(read, source, target)
-        wanted = _with_sources(wanted & ~known, source, target) | wanted
-        needs.append(LayerNeeds(read, known))
+        wanted = wanted | _with_sources(read, source, target)
+        needs.append(LayerNeeds(read, known, before))
     return needs[::-1]
 
 

@@ -7,7 +7,7 @@ again whatever happens, and so is all that a forward pass leaves behind in its m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch_geometric.nn import MessagePassing
 
-from powerlink.adapters.messages import make_in_pieces
+from powerlink.adapters.messages import Make, MessageArguments
 from powerlink.adapters.traced_edges import ADDED, TracedEdges
 from powerlink.errors import ModelError
 
@@ -45,7 +45,7 @@ class Onlooker:
     """Who sees what layers are given and what they return, and may have a say in it; this one has none."""
 
     by_edge: ByEdge | None = None
-    saves = False  # messages are made once where they are the same; else every pass is watched for what is by edge
+    saves = False  # what is not needed is left out; else the pass is watched for what is by edge
 
     def at_input(self, call: LayerCall, rows: Tensor) -> Tensor:
         """See, and perhaps replace, the node rows a layer is given."""
@@ -54,6 +54,10 @@ class Onlooker:
     def needed(self, call: LayerCall) -> Tensor | None:
         """Tell into which nodes messages are needed, (nodes,) bool; None: into all."""
         return None
+
+    def at_messages(self, call: LayerCall, given: MessageArguments, make: Make) -> Tensor:
+        """Make the messages of a propagation, perhaps in another way: (edges, …)."""
+        return make(**given.arguments)
 
     def at_output(self, call: LayerCall, rows: Tensor) -> Tensor:
         """See, and perhaps replace, the node rows a layer returns."""
@@ -172,15 +176,15 @@ class _Watch:
     def looks_at_edges(self) -> bool:
         return self._onlooker.by_edge is not None
 
-    def message(self, layer: MessagePassing, make: Callable[..., Tensor], **arguments: Any) -> Tensor:
+    def message(self, layer: MessagePassing, make: Make, **arguments: Any) -> Tensor:
         """Make a layer's messages as it makes them, perhaps piece by piece."""
         by_edge, (source, target) = self._onlooker.by_edge, self._ends[layer]
         assert by_edge is not None
-        if self._onlooker.saves:
-            rows = by_edge.of(self.names[layer], "message", arguments, source.numel())
-            return make_in_pieces(make, arguments, rows, source, target)
-        by_edge.watch(self.names[layer], "message", arguments, source.numel())
-        return make(**arguments)
+        call = (self.names[layer], self._calls[self.names[layer]] - 1)
+        if not self._onlooker.saves:
+            by_edge.watch(call[0], "message", arguments, source.numel())
+        rows = by_edge.of(call[0], "message", arguments, source.numel())
+        return self._onlooker.at_messages(call, MessageArguments(arguments, rows, source, target), make)
 
     def after_message(self, layer: MessagePassing, inputs: tuple[Any, ...], messages: Tensor) -> Tensor | None:
         if self._weight is None:
