@@ -130,3 +130,18 @@ def test_on_a_random_multigraph(layer, inverse):
 def test_on_umls(layer):
     graph = load("umls", data_dir=DATASETS)
     check(layer, graph, torch.from_numpy(graph.test[:3].copy()))
+
+
+def test_two_readings_of_the_same_weights_are_two_models():
+    graph = knowledge_graph(random_rows(4, 20, 2, 60), 20, 2)
+    own = drawn("fast-rgcn", graph, "added")
+    told = {}
+    for reading in ("recomputed", "fixed"):
+        common = {"nodes": "node_emb", "relations": own.encoder.rel_emb, "normaliser": reading}
+        subject = from_pyg(own.encoder, "distmult", graph, **common)
+        (told[reading],) = explain_many(subject, torch.tensor([[0, 1, 5]]))
+        assert subject.hash == from_pyg(own.encoder, "distmult", graph, **common, name="mine").hash != ""
+        assert f"Encoder-distmult, {reading}" in told[reading]._repr_html_()
+    names, hashes = zip(*((one.made_by.model, one.made_by.model_hash) for one in told.values()), strict=True)
+    assert names == ("Encoder-distmult, recomputed", "Encoder-distmult, fixed")
+    assert hashes[0] != hashes[1]

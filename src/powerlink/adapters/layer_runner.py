@@ -47,6 +47,10 @@ class LayerRunner:
         """Make no message from now on that is not needed, if layers see `hops` far; None: make them all."""
         self._hops = hops if self.outputs.keys() == self.inputs.keys() else None
 
+    @property
+    def saves(self) -> bool:
+        return self._hops is not None
+
     def run(self, graph: Edges, edge_weight: Tensor | None, once: Once) -> Any:
         """Make one pass over a graph, each message multiplied by its edge's weight (num_edges,)."""
         given, needs = self._edges_given(graph, edge_weight), {}
