@@ -13,7 +13,7 @@ from powerlink.adapters.messages import KnownMessages, Make, MessageArguments, m
 from powerlink.adapters.needs import LayerNeeds, needs_of
 from powerlink.adapters.normaliser import Given, Normaliser, edges_given
 from powerlink.adapters.traced_edges import TracedEdges
-from powerlink.adapters.weighted_layers import ByEdge, LayerCall, Onlooker, weighted
+from powerlink.adapters.weighted_layers import ByEdge, LayerCall, Onlooker, some, weighted
 from powerlink.errors import ModelError
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
@@ -45,7 +45,7 @@ class LayerRunner:
 
     def save(self, hops: int | None) -> None:
         """Make no message from now on that is not needed, if layers see `hops` far; None: make them all."""
-        self._hops = hops if self.outputs.keys() == self.inputs.keys() else None
+        self._hops = hops if self.inputs and self.outputs.keys() == self.inputs.keys() else None
 
     @property
     def saves(self) -> bool:
@@ -57,14 +57,11 @@ class LayerRunner:
         if self._hops is not None:
             needs = self._needs(given, graph, edge_weight, self._hops)
             read = torch.stack([each.read for each in needs.values()]).any(0)
-            given = given.only(read[given.edge_index[1]])
+            given = given.only(some(read[given.edge_index[1]]))
         weight = None
         if edge_weight is not None or given.absent:
-            own = (
-                gather(edge_weight, given.own)
-                if edge_weight is not None
-                else torch.ones(given.own.numel(), device=graph.device)
-            )
+            ones = torch.ones(graph.num_edges, device=graph.device)
+            own = gather(ones if edge_weight is None else edge_weight, given.own)
             weight = torch.cat([own, own.new_zeros(given.edge.numel() - own.numel())])
         onlooker = _Saving(self, given, graph.num_nodes, needs) if needs else _Plain(self, given, graph.num_nodes)
         with weighted(self._module, given.edge_index, weight, onlooker) as edge_index:

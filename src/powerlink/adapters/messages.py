@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -55,12 +56,12 @@ class MessageArguments:
 
     def length(self, numbers: int) -> int:
         """Return how many edges a piece has, if it copies so many numbers."""
-        widest = max((value[0].numel() for value in self.rows.values()), default=1) if self.source.numel() else 1
-        return max(numbers // max(widest, 1) ** 2, 1)
+        widest = max((value[0].numel() for value in self.rows.values()), default=1)
+        return max(numbers // widest**2, 1)
 
     def make(self, make: Make, edges: Tensor, begins: list[int]) -> list[Tensor]:
         """Make the messages of some edges, in pieces that begin at these places."""
-        pieces = [edges[i:j] for i, j in zip(begins, [*begins[1:], edges.numel()], strict=True)]
+        pieces = [edges[begin:end] for begin, end in pairwise([*begins, edges.numel()])]
         return [make(**{**self.arguments, **{n: v[piece] for n, v in self.rows.items()}}) for piece in pieces]
 
 
@@ -102,11 +103,11 @@ def make_in_pieces(
 
     Nodes that are `known` (nodes,) have the rows that their `entity` (nodes,) has in the whole graph.
     """
-    if not given.types or given.by_place:
+    if not given.types or given.by_place or not given.source.numel():
         return make(**given.arguments)
     if given.of_source_and_type:
         types = list(given.types.values())
-        spans = entity.numel(), *(int(value.max()) + 1 if value.numel() else 1 for value in types)
+        spans = entity.numel(), *(int(value.max()) + 1 for value in types)
         keys, place = _key(given.source, types, spans).unique(return_inverse=True)
         edges = _one_of_each(keys, place)
         if whole is None:
@@ -116,9 +117,9 @@ def make_in_pieces(
             there, found = whole.find({name: v[edges] for name, v in given.types.items()}, entity[source])
             known = found & known[source]
         new = edges[~known]
-        made = given.make(make, new, torch.arange(0, max(new.numel(), 1), given.length(PIECE)).tolist())
+        made = given.make(make, new, list(range(0, new.numel(), given.length(PIECE))))
         if whole is not None:
-            made = [torch.cat(made), whole.messages[there[known]].to(made[0].dtype)]
+            made.append(whole.messages[there[known]])
             place = torch.cat([(~known).nonzero().squeeze(1), known.nonzero().squeeze(1)]).argsort()[place]
         return torch.cat(made).index_select(0, place)
     length = given.length(PIECE_OF_ATTENTION)

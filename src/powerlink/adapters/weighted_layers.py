@@ -152,7 +152,7 @@ class _Watch:
         if not self._onlooker.saves:
             by_edge.watch(call[0], "forward", others, index.size(1))
         elif needed is not None:
-            kept = needed[index.plain[1]]
+            kept = some(needed[index.plain[1]])
             for name, value in by_edge.of(call[0], "forward", others, index.size(1)).items():
                 arguments[name] = value[kept]
             arguments[place] = index[:, kept]
@@ -211,6 +211,11 @@ class _Watch:
             "edge_index it is given (kept from an earlier call, built anew, or a sparse matrix), so they cannot be "
             "weighed: let it use the edge_index of the call, sliced or extended as it likes, and switch caching off"
         )
+
+
+def some(kept: Tensor) -> Tensor:
+    """Keep at least the first edge, (edges,) bool: layers may not be made for none."""
+    return kept | (torch.arange(kept.numel(), device=kept.device) < int(not kept.any()))
 
 
 def _are_rows(value: Any) -> bool:
