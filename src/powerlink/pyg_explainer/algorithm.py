@@ -41,7 +41,7 @@ class PowerLinkExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         settings: ExplainSettings | None = None,
         *,
         mask: EdgeMask = "paths",
-        normaliser: Normaliser = "fixed",
+        normaliser: Normaliser = "recomputed",
         seed: int = 0,
     ) -> None:
         super().__init__()
