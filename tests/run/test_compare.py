@@ -110,8 +110,6 @@ def test_killed_and_run_again_ends_like_an_uninterrupted_run(subject, chosen, tm
         assert path.read_bytes().startswith(before), "what was there is kept as it was"
     done = {what: done for what, done, of in heard if done == of}
     assert done == {f"m: {name}": 10 for name in THREE}, "told are those that were there, and those that were not"
-        "told are those that were there, and those that were not"
-    )
     assert again.paces.keys() == whole.paces.keys()
 
 

@@ -6,6 +6,7 @@ again whatever happens, and so is all that a forward pass leaves behind in its m
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -64,6 +65,9 @@ class Onlooker:
         return rows
 
 
+_ONE_PASS = threading.RLock()  # hooks are on a module for all threads that call it
+
+
 def layers_of(module: nn.Module) -> dict[str, MessagePassing]:
     """Return the message-passing layers by name."""
     return {name: layer for name, layer in module.named_modules() if isinstance(layer, MessagePassing)}
@@ -86,7 +90,7 @@ def weighted(
     """Multiply every message of the passes run inside by its edge's weight (E,); yields the edge_index to give."""
     edges = torch.arange(edge_index.size(1), device=edge_index.device)
     watch = _Watch(layers_of(module), edge_index, edges, weight, onlooker or Onlooker())
-    with ExitStack() as hooks:
+    with _ONE_PASS, ExitStack() as hooks:
         for layer in watch.names:
             handles = [
                 layer.register_propagate_forward_pre_hook(watch.before_propagate),
