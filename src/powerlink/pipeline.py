@@ -13,7 +13,7 @@ from torch import Tensor
 from powerlink.errors import SettingsError
 from powerlink.evidence import MOST_FACTS
 from powerlink.explainers.proposals import AlsoConsider, Proposals, Proposing
-from powerlink.explainers.protocol import Explainer, Fitted, Proposer, Wish
+from powerlink.explainers.protocol import AnyExplainer, Explainer, Fitted, Wish
 from powerlink.explainers.slopes import Slopes
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
@@ -95,7 +95,7 @@ def explain_batch(
     subject: Subject,
     questions: Questions | Tensor,
     *,
-    explainer: Explainer | Proposer | None = None,
+    explainer: AnyExplainer | None = None,
     settings: ExplainSettings | None = None,
     seed: int = 0,
     made_by: MadeBy | None = None,
@@ -123,7 +123,7 @@ def explain_in_ways(
     questions: Questions | Tensor,
     ways: Mapping[Way, ExplainSettings],
     *,
-    explainer: Explainer | Proposer | None = None,
+    explainer: AnyExplainer | None = None,
     seed: int = 0,
     made_by: Mapping[Way, MadeBy] | None = None,
     room: Room | None = None,
@@ -169,7 +169,7 @@ def explain_in_ways(
 
 
 def find_evidence(
-    proposing: Proposing, oracle: Removal, explainer: Explainer | Proposer, settings: ExplainSettings
+    proposing: Proposing, oracle: Removal, explainer: AnyExplainer, settings: ExplainSettings
 ) -> tuple[Proposals, Choice]:
     """Let evidence be proposed, and choose among it."""
     by_mask = settings.select == "mask"  # then nobody but the explainer is heard, and on the graph it learned on

@@ -34,7 +34,7 @@ from powerlink.cli.own_settings import SetOption, read_settings
 from powerlink.errors import DataError, SettingsError
 from powerlink.explainers.catalog import find_recipe
 from powerlink.explainers.learned.power_link import PowerLink
-from powerlink.explainers.protocol import Explainer
+from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explanation import Explanation
 from powerlink.kg.knowledge_graph import Split
 from powerlink.models.subject import Subject
@@ -51,7 +51,10 @@ from powerlink.stage_clock import Seconds, timed
 
 Triple = tuple[str | None, str | None, str | None]
 # Other explainers take those of these flags that they have a setting for, and everything else through --set.
-PANELS = {"Explanation": ExplainSettings, "Explainer (settings of power-link; others take those they have)": PowerLink}
+PANELS = {
+    "Explanation": ExplainSettings,
+    "Explainer (settings of power-link; others take those they have)": PowerLink,
+}
 
 
 @with_flags(PANELS)
@@ -121,7 +124,7 @@ def _print_profile(seconds: Seconds, explained: int) -> None:
         errors.print(f"  {took.clock:9.2f} s  {took.clock / max(total, 1e-9):4.0%}  {stage}")
 
 
-def _settings(explainer: str, given: dict[str, Any], own: list[str]) -> tuple[ExplainSettings, Explainer]:
+def _settings(explainer: str, given: dict[str, Any], own: list[str]) -> tuple[ExplainSettings, AnyExplainer]:
     """Sort the given flags into those of every explanation and those of the explainer, and add what --set says."""
     recipe = find_recipe(explainer)
     common = settings_of(ExplainSettings)

@@ -12,7 +12,7 @@ import torch
 
 from powerlink.errors import DataError, ExplainerError, MismatchError, OutputError, PowerlinkError, SettingsError
 from powerlink.explainers.catalog import EXPLAINERS, Recipe, find_recipe, registered_elsewhere
-from powerlink.explainers.protocol import Explainer, Fitted
+from powerlink.explainers.protocol import AnyExplainer, Fitted
 from powerlink.explanation import Explanation
 from powerlink.memory import ran_out_of_memory
 from powerlink.models.subject import Subject, put_back_on_error
@@ -24,7 +24,7 @@ from powerlink.run.queries import Chosen, choose_queries, distinct
 from powerlink.verify.comparison import Found, ModelComparison, Pace, compare_figures, compare_paths
 
 EXAMPLES = 4
-Maker = Callable[[], Explainer]  # called when it is the explainer's turn, since one may refuse
+Maker = Callable[[], AnyExplainer]  # called when it is the explainer's turn, since one may refuse
 _DOUBTED = {"believed": "not believed", "first": "not ranked first", "predicted": "not predicted", "all": ""}
 
 
@@ -63,7 +63,7 @@ def makers(
     return made
 
 
-def with_weights(subject: Subject, recipe: Recipe, weights: Sequence[Path]) -> Explainer:
+def with_weights(subject: Subject, recipe: Recipe, weights: Sequence[Path]) -> AnyExplainer:
     """Make a fitted explainer with those of several files' weights that fit the model."""
     refusals = []
     for path in weights:

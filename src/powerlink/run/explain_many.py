@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from powerlink.explainers.protocol import Explainer, Proposer
+from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explanation import Explanation, Query
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.models.subject import Subject
@@ -47,7 +47,7 @@ def explain_many(
     subject: Subject,
     triples: Sequence[NamedTriple] | Tensor,
     *,
-    explainer: Explainer | Proposer | None = None,
+    explainer: AnyExplainer | None = None,
     settings: ExplainSettings | None = None,
     seed: int = 0,
     rank_heads: bool = False,
@@ -94,7 +94,7 @@ def explain(
     relation: str,
     tail: str,
     *,
-    explainer: Explainer | Proposer | None = None,
+    explainer: AnyExplainer | None = None,
     settings: ExplainSettings | None = None,
     seed: int = 0,
     rank_heads: bool = False,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import DeviceError
-from powerlink.explainers.protocol import Explainer, Proposer, described
+from powerlink.explainers.protocol import AnyExplainer, described
 from powerlink.explanation import Explanation, MadeBy
 from powerlink.memory import Budget, ran_out_of_memory
 from powerlink.models.checkpoint import versions
@@ -30,7 +30,7 @@ class ExplainJob:
     batch may take, in bytes; by default, what the device has.
     """
 
-    explainer: Explainer | Proposer = DEFAULT_EXPLAINER
+    explainer: AnyExplainer = DEFAULT_EXPLAINER
     ways: Mapping[str, ExplainSettings] = field(default_factory=lambda: {ONLY: ExplainSettings()})
     seed: int = 0
     memory: int | None = None
@@ -38,7 +38,7 @@ class ExplainJob:
     @classmethod
     def of(
         cls,
-        explainer: Explainer | Proposer | None = None,
+        explainer: AnyExplainer | None = None,
         settings: ExplainSettings | None = None,
         seed: int = 0,
         memory: int | None = None,

@@ -9,7 +9,7 @@ import torch
 
 from powerlink.errors import PowerlinkError, SettingsError
 from powerlink.explainers.catalog import find_recipe
-from powerlink.explainers.protocol import Explainer, Proposer
+from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explanation import Explanation, MadeBy
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
@@ -17,7 +17,7 @@ from powerlink.run.explain_many import explain_many
 from powerlink.run.progress import Told, nobody
 
 
-def explainer_of(made_by: MadeBy) -> Explainer | Proposer:
+def explainer_of(made_by: MadeBy) -> AnyExplainer:
     """Make the explainer that made something, or say why that cannot be."""
     recipe = find_recipe(made_by.explainer)
     if recipe.fitting:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from powerlink.errors import DataError, SettingsError, UnknownNameError
 from powerlink.explainers.catalog import find_recipe
-from powerlink.explainers.protocol import Explainer, Fitted
+from powerlink.explainers.protocol import AnyExplainer, Fitted, Proposer
 from powerlink.explanation import Explanation, Query
 from powerlink.kg.explained_links import Triple
 from powerlink.kg.known_reasons import KnownReasons
@@ -70,7 +70,7 @@ def find_ways(explainers: Sequence[str] | None = None, selections: Sequence[str]
     return [Way(find_recipe(name).name, select) for name in names for select in chosen]
 
 
-def make_explainer(way: Way, subject: Subject, weights: Sequence[Path]) -> Explainer:
+def make_explainer(way: Way, subject: Subject, weights: Sequence[Path]) -> AnyExplainer:
     """Make a way's explainer for a model, with the weights that fit it where it needs some."""
     recipe = find_recipe(way.explainer)
     return with_weights(subject, recipe, weights) if recipe.fitting else recipe.make()
@@ -125,7 +125,7 @@ class Task:
 
     def ask(
         self,
-        explainer: Explainer,
+        explainer: AnyExplainer,
         settings: ExplainSettings,
         *,
         seed: int = 0,
@@ -138,7 +138,7 @@ class Task:
         triples = {name_query(self.subject.graph, query): query for query in self.triples}
         truth = self.known.steps
         made_by = ExplainJob.of(explainer, settings, seed).made_by(self.subject)[ONLY]
-        watched = Watched(explainer, truth) if truth else None
+        watched = Watched(explainer, truth) if truth and not isinstance(explainer, Proposer) else None
         ledger = Ledger(file, made_by) if file else None
         done: dict[Query, Explanation] = ledger.done if ledger else {}
         there = triples.keys() & done.keys()
