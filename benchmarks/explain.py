@@ -1,9 +1,8 @@
 """How fast explanations are: stage by stage, against edges, against queries, against the graph's size.
 
 An untrained WGCN-ConvE of the paper's preset (an untrained model costs the same) and random test facts of FB15k-237.
-The paper's own figures are measured in its protocol alone; results of before they had to be asked for hold them
-everywhere, within `judge`. There, the second proposers' search is within `search paths`, and not within their own stage.
-Parts:
+The paper's own figures are measured in its protocol alone. In results of before they had to be asked for, `judge` holds
+them everywhere, and the second proposers' search is within `search paths`, not within their own stage. Parts:
 
     paper      the paper's protocol: two hops, at most 5,000 nodes, 50 steps, order 3, 40 paths of length ≤ 5
     default    the same facts as `explain` takes them: nothing is learned, paths by what their facts carry together
