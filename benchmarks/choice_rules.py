@@ -27,18 +27,15 @@ from torch import Tensor
 from drug_mechanisms import write_known
 from families import family, follows_a_rule
 from powerlink import ExplainSettings, KnowledgeGraph, ModelSettings, Subject, TrainingSettings, load_model, train
-from powerlink.explainers.floor import LowDegree
-from powerlink.explainers.slopes import Slopes
+from powerlink.evidence import EvidenceBatch
+from powerlink.explainers.proposals import Proposing
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kg.known_files import read_known_reasons
 from powerlink.models.checkpoint import versions
-from powerlink.models.subject import undisturbed
-from powerlink.paths.propose import pool, propose
-from powerlink.paths.search import PathBatch
-from powerlink.pipeline import computation_graph
+from powerlink.pipeline import DEFAULT_EXPLAINER, computation_graph
 from powerlink.verify.carried import Carried, measure_carried
-from powerlink.verify.counterfactual import Room
 from powerlink.verify.choice import SLIGHT, core_of, resolution, route_of
+from powerlink.verify.oracle import Removal
 from powerlink.verify.verdict import standing_of
 
 RESULTS = Path(__file__).parent / "results" / "choice_rules.json"
@@ -157,47 +154,36 @@ def place_of_first(table: Table, order: list[int]) -> float:
     return next((1 / place for place, path in enumerate(order, start=1) if table.right[path]), 0.0)
 
 
-def candidates(subject: Subject, query: Tensor) -> tuple[ComputationGraph, PathBatch, Carried]:
+def candidates(subject: Subject, query: Tensor) -> tuple[ComputationGraph, EvidenceBatch, Carried]:
     """Propose as the default does, and measure what the candidates' facts carry."""
     settings = ExplainSettings()
     graph = computation_graph(subject, query[None].to(subject.messages.device), settings)
-    graph = graph.pruned_to(torch.ones_like(graph.kept))
-    lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
-    proposals = [
-        propose(
-            graph,
-            by.score_edges(subject.model, graph, 0).for_search,
-            cost=by.cost,
-            count=settings.candidates,
-            **lengths,
-        )
-        for by in (Slopes(), LowDegree())
-    ]
-    paths = pool(proposals).paths
-    return graph, paths, measure_carried(subject.precise, graph, paths, Room.of(graph.device))
+    oracle = Removal.of(subject, graph)
+    proposing = Proposing(oracle, graph, settings.wish, seed=0)
+    paths = proposing(DEFAULT_EXPLAINER, settings.also_consider, everywhere=True).candidates.evidence
+    return graph, paths, measure_carried(oracle.precisely(), graph, paths)
 
 
 def tables(subject: Subject, queries: Tensor, right: Callable[[int, list[list[int]]], list[bool]]) -> Iterator[Table]:
     """Yield a table a query; `right` tells by query and paths (source, relation, target a hop, flat) what is right."""
-    with undisturbed(subject.model):
-        for number, query in enumerate(queries):
-            graph, paths, carried = candidates(subject, query)
-            if not paths.count:
-                continue
-            edge, there = paths.edges.clamp(min=0), paths.edges >= 0
-            columns = (graph.entity[graph.source[edge]], graph.relation[edge], graph.entity[graph.target[edge]])
-            steps = torch.stack(columns, 2).where(there.unsqueeze(2), -1).flatten(1).tolist()
-            shares = carried.alone.where(there, torch.nan).double()
-            yield Table(
-                carried.together.double().numpy(force=True),
-                carried.drop.double().numpy(force=True),
-                paths.length.double().numpy(force=True),
-                shares.numpy(force=True),
-                resolution(carried.base.dtype) * max(1.0, float(carried.base.abs())),
-                np.array(right(number, steps)),
-                route_of(graph, paths).numpy(force=True),
-                core_of(graph, paths, carried).numpy(force=True),
-            )
+    for number, query in enumerate(queries):
+        graph, paths, carried = candidates(subject, query)
+        if not paths.count:
+            continue
+        edge, there = paths.edges.clamp(min=0), paths.edges >= 0
+        columns = (graph.entity[graph.source[edge]], graph.relation[edge], graph.entity[graph.target[edge]])
+        steps = torch.stack(columns, 2).where(there.unsqueeze(2), -1).flatten(1).tolist()
+        shares = carried.alone.where(there, torch.nan).double()
+        yield Table(
+            carried.together.double().numpy(force=True),
+            carried.drop.double().numpy(force=True),
+            paths.size.double().numpy(force=True),
+            shares.numpy(force=True),
+            resolution(carried.base.dtype) * max(1.0, float(carried.base.abs())),
+            np.array(right(number, steps)),
+            route_of(graph, paths).numpy(force=True),
+            core_of(graph, paths, carried).numpy(force=True),
+        )
 
 
 def mechanisms(data: Path, model: Path, split: Any, limit: int | None) -> dict[str, float]:
@@ -243,8 +229,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 subject = train(graph, Path(folder) / "model", model=shape, training=FAMILY_TRAINING)
             facts = torch.from_numpy(np.array(graph.valid))
-            with undisturbed(subject.model):
-                facts = facts[standing_of(subject, facts).rank <= BELIEVED][:MOST]
+            facts = facts[standing_of(subject, facts).rank <= BELIEVED][:MOST]
 
             def right(number: int, steps: list[list[int]], facts: Tensor = facts, graph: Any = graph) -> list[bool]:
                 return [follows_a_rule(graph, int(facts[number, 1]), path[1::3]) for path in steps]

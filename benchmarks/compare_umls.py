@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -43,20 +44,22 @@ def compared(
     comparison = Comparison(folder, CompareSettings(), subject.graph.fingerprint)
     chosen = choose_queries(subject, torch.from_numpy(np.array(subject.graph.test)), "believed", limit=queries)
 
-    def told(explainer: str, more: int) -> None:
-        print(f"  {explainer:15} {more:4} more", flush=True)
-
     fits = fitted(comparison, subject, fit) if "pg-explainer" in names else {"tried": []}
     weights = [comparison.home(subject) / fits["file"]] if fits["tried"] else []
     explainers = makers(comparison, subject, find_recipes(names, can_fit=True), weights)
+    # Both choices share most of the work: what they took together is not the sum of what each would have taken.
+    file, start = comparison.home(subject) / "cpu_seconds.json", time.process_time()
+    before = float(json.loads(file.read_text("utf-8"))) if file.is_file() else 0.0  # of runs that were killed
+
+    def told(explainer: str, more: int) -> None:
+        print(f"  {explainer:15} {more:4} more", flush=True)
+        write_atomically(file, json.dumps(before + time.process_time() - start).encode())
+
     found = compare_model(comparison, subject, chosen, explainers, told=told)
-    spent = sum(
-        sum(p.whole_cpu.values()) - p.scoring_cpu for p in found.paces.values()
-    )  # both choices share the scores
     return found, {
         "mrr": rank(subject).mrr,
         "looked at": chosen.looked_at,
-        "cpu seconds": spent * len(chosen.queries),
+        "cpu seconds": json.loads(file.read_text("utf-8")),
         "fit": fits,
         **as_plain(found),
     }

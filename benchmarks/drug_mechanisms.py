@@ -3,6 +3,7 @@
 A query is a `CtD` fact (compound treats disease) of one split of Hetionet, and known are the genes of all its curated
 mechanisms. A path is right if one of its inner entities is among them. Every model explains the same pairs, in the ways
 that `powerlink truth` compares by default; differences are paired, and pairs are resampled with all their models.
+Timed are explanations without the paper's own figures.
 
     python benchmarks/drug_mechanisms.py --data DIR --models MODEL MODEL MODEL --split valid
 """

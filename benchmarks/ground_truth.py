@@ -36,13 +36,12 @@ from powerlink.kg.known_reasons import KnownReasons
 from powerlink.kg.typed_folder import read_links
 from powerlink.models.checkpoint import versions
 from powerlink.models.link_training import LinkTrainingSettings, link_auc, train_on_links
-from powerlink.models.subject import undisturbed
 from powerlink.paths.propose import Cost
 from powerlink.pipeline import computation_graph
 from powerlink.run.fitting import fit_explainer, spread_over
 from powerlink.run.queries import choose_queries
 from powerlink.run.truth import Task
-from powerlink.stage_clock import StageClock
+from powerlink.stage_clock import Elapsed, timed
 from powerlink.verify.first_right import Held
 from powerlink.verify.ground_truth import READINGS, explaining_edges
 
@@ -182,10 +181,10 @@ def held(
 ) -> Held:
     """Hold an explainer's scores and its own order of paths against the truth; timed are scoring and search."""
     task = Task.of(subject, KnownReasons.of_steps(data.name, subject.graph, data.truth), queries)
-    clock = StageClock()
-    found = task.hold(explainer.name, task.ask(explainer, wish, clock=clock))
-    spent = clock.seconds.get("score edges", 0.0) + clock.seconds.get("search paths", 0.0)
-    return replace(found, seconds=spent / max(len(queries), 1))
+    with timed() as seconds:
+        asked = task.ask(explainer, wish)
+    spent = sum((seconds[name] for name in ("score edges", "search paths") if name in seconds), Elapsed())
+    return replace(task.hold(explainer.name, asked), seconds=spent.clock / max(len(queries), 1))
 
 
 def summary(found: Held, chosen: np.ndarray | None = None) -> dict[str, Any]:
@@ -233,7 +232,7 @@ def trained(data: ExplainedLinks, seed: int) -> Trained:
     start = time.perf_counter()
     subject = train_on_links(split, MODEL, LinkTrainingSettings(seed=seed))
     seconds = time.perf_counter() - start
-    accuracy = {name: link_auc(subject.model, subject.messages, split, name) for name in ("valid", "test")}
+    accuracy = {name: link_auc(subject.settled, subject.messages, split, name) for name in ("valid", "test")}
     count = len(believed(subject, split))
     told = {"seed": seed, "link AUC": accuracy, "test links": len(split.links_of("test")), "believed": count}
     print(f"split {seed}: link AUC {accuracy['test']:.3f}, {count} links believed, {seconds:.1f} s", flush=True)
@@ -244,13 +243,11 @@ def trained(data: ExplainedLinks, seed: int) -> Trained:
     )
 
 
-@torch.no_grad()
 def believed_without_edges(subject: Subject, data: ExplainedLinks) -> int:
     """Count the believed test links that keep more than one half when no edge carries a message."""
     links = believed(subject, data)
-    with undisturbed(subject.model):
-        nothing = torch.zeros(subject.messages.num_edges, device=subject.messages.device)
-        return int((subject.model.score(subject.model.encode(subject.messages, nothing), links) > 0).sum())
+    nothing = torch.zeros(subject.messages.num_edges, device=subject.messages.device)
+    return int((subject.settled.score(subject.settled.encode(subject.messages, nothing), links) > 0).sum())
 
 
 def choice(name: str, data: ExplainedLinks, subject: Subject, file: Path) -> list[dict[str, Any]]:
@@ -279,9 +276,8 @@ def speed(data: ExplainedLinks, subject: Subject, rounds: int = 3) -> list[dict[
             for called, (name, own) in TIMED.items():
                 explainer = make_explainer(name, own)
                 start = time.process_time()
-                with undisturbed(subject.model):
-                    for graph in graphs:
-                        explainer.score_edges(subject.model, graph, 0)
+                for graph in graphs:
+                    explainer.score_edges(subject.settled, graph, 0)
                 spent[called].append((time.process_time() - start) / len(queries[:count]))
         rows.append({"queries at once": size, **{name: min(times) for name, times in spent.items()}})
         print(f"  seconds a query: {rows[-1]}", flush=True)

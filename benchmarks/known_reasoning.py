@@ -4,7 +4,8 @@ Planted graphs of several sizes and noise levels, explained for a model that cha
 share of queries whose first path is a true rule instance, to the exact relations, `hit_of_3` and `hit_of_5` those with
 one among the first three and five; `auc` is the mean ROC-AUC of the facts of true paths among all facts of the
 computation graph, by the explainer's scores; `route` tells the queries whose first path runs through the nodes of a
-true one, whatever the relations; `touch` those whose first path shares at least one fact with a true one.
+true one, whatever the relations; `touch` those whose first path shares at least one fact with a true one. Timed are
+explanations without the paper's own figures.
 
 An explainer that must be fitted is fitted on other goal facts of each graph, with weights of its own for these models;
 how they were chosen is told on the page. It runs twice: as it is, and on nodes alone, as PGExplainer's paper has it,

@@ -35,13 +35,12 @@ from powerlink import ExplainSettings, Subject, load_model, make_explainer, rank
 from powerlink.atomic_file import write_atomically
 from powerlink.graphs.computation_graph import node_counts
 from powerlink.models.checkpoint import versions
-from powerlink.models.subject import undisturbed
 from powerlink.pipeline import computation_graph
 from powerlink.report.compare import as_plain, write_comparison
 from powerlink.run.compare import compare_model, find_recipes, makers
 from powerlink.run.comparison_folder import CompareSettings, Comparison, Selection
 from powerlink.run.queries import Chosen, choose_queries
-from powerlink.run.scored_once import Elapsed
+from powerlink.stage_clock import Elapsed
 
 RESULTS = Path(__file__).parent / "results" / "paper_protocol.json"
 METHODS = ("power-link", "page-link", "gnn-explainer", "pg-explainer")
@@ -138,14 +137,13 @@ class Run:
     def _alone(self, queries: Tensor) -> dict[str, Any]:
         """Time the mask's learning of one query at a time, in turns, after a first one that only warms up."""
         spent: dict[str, list[float]] = {name: [] for name in TIMED}
-        with undisturbed(self.subject.model):
-            for place, query in enumerate(queries[[0, *range(len(queries))]].to(self.subject.messages.device)):
-                graph = computation_graph(self.subject, query[None], self.setup.settings)
-                for name in TIMED:
-                    start = Elapsed.now()
-                    make_explainer(name).score_edges(self.subject.model, graph, 0)
-                    if place:
-                        spent[name].append((Elapsed.now() - start).clock)
+        for place, query in enumerate(queries[[0, *range(len(queries))]].to(self.subject.messages.device)):
+            graph = computation_graph(self.subject, query[None], self.setup.settings)
+            for name in TIMED:
+                start = Elapsed.now()
+                make_explainer(name).score_edges(self.subject.settled, graph, 0)
+                if place:
+                    spent[name].append((Elapsed.now() - start).clock)
         seconds = {name: float(np.mean(times)) for name, times in spent.items()}
         print(f"  one at a time: {seconds}", flush=True)
         return {"queries": len(queries), "seconds": seconds}

@@ -2,7 +2,8 @@
 
 For each model, believed test facts drawn by a seed, at most 5,000 nodes, as many hops as the model has layers, paths of
 at most three hops in each explainer's own order. PGExplainer-Link is fitted in the ways of best_fit.py. A front is F+
-and F− over Sparsity while one weight varies: the size term's, for PaGE-Link that of the mask off its paths.
+and F− over Sparsity while one weight varies: the size term's, for PaGE-Link that of the mask off its paths. Speed is
+that of explanations without the paper's own figures.
 
     python benchmarks/power_link_plus.py --models DIR --device cuda --parts compare,fronts,speed
 """
@@ -28,13 +29,13 @@ from powerlink.explainers.learned.pg_explainer import PGFitting
 from powerlink.explainers.protocol import Explainer
 from powerlink.memory import Budget
 from powerlink.models.checkpoint import versions
-from powerlink.models.subject import undisturbed
 from powerlink.pipeline import computation_graph
 from powerlink.report.compare import as_plain
 from powerlink.run.batching import batches
 from powerlink.run.compare import compare_model, find_recipes, makers
 from powerlink.run.comparison_folder import CompareSettings, Comparison
-from powerlink.run.explain_many import explain_in_batches
+from powerlink.run.explain_many import run_batches
+from powerlink.run.job import ExplainJob
 from powerlink.run.queries import choose_queries
 from powerlink.verify.paper_protocol import measure_paper
 
@@ -59,7 +60,7 @@ def drawn(subject: Subject, split: str, count: int, cap: int | None, seed: int, 
     facts = torch.from_numpy(np.array(subject.graph.facts(split)))
     facts = facts[facts[:, 0] != facts[:, 2]]
     facts = facts[torch.from_numpy(np.random.default_rng(seed).permutation(len(facts)))]
-    hops = subject.model.num_layers
+    hops = subject.settled.num_layers
     return choose_queries(subject, facts, which, limit=count, max_nodes=cap, hops=hops)
 
 
@@ -109,13 +110,12 @@ def fronts(subject: Subject, queries: int, seed: int, folder: Path) -> dict[str,
 def mask_figures(subject: Subject, queries: Tensor, explainer: Explainer) -> dict[str, float]:
     """Return the mean F+, F− and Sparsity of an explainer's masks."""
     parts: list[Tensor] = []
-    with undisturbed(subject.model):
-        for batch in batches(subject.messages, queries, subject.model.num_layers, Budget()):
-            graph = computation_graph(subject, batch.to(subject.messages.device), MASK)
-            mask = explainer.score_edges(subject.model, graph, 0).values
-            none = torch.full((graph.num_queries, 1, 1), -1, device=graph.device)
-            paper = measure_paper(subject.model, graph, mask, none, ())
-            parts.append(torch.stack([paper.fidelity_plus, paper.fidelity_minus, paper.sparsity], 1).double().cpu())
+    for batch in batches(subject.messages, queries, subject.settled.num_layers, Budget()):
+        graph = computation_graph(subject, batch.to(subject.messages.device), MASK)
+        mask = explainer.score_edges(subject.settled, graph, 0).values
+        none = torch.full((graph.num_queries, 1, 1), -1, device=graph.device)
+        paper = measure_paper(subject.settled, graph, mask, none, ())
+        parts.append(torch.stack([paper.fidelity_plus, paper.fidelity_minus, paper.sparsity], 1).double().cpu())
     means = torch.cat(parts).mean(0).tolist()
     print(f"    front {explainer.name}: {[round(mean, 3) for mean in means]}", flush=True)
     return dict(zip(("F+", "F−", "Sparsity"), means, strict=True))
@@ -157,7 +157,7 @@ def speed(subject: Subject, queries: int, seed: int, *, everything: bool, slow: 
 def timed(subject: Subject, queries: Tensor, explainer: Explainer | None, settings: ExplainSettings) -> float:
     """Explain queries and throw the explanations away: the seconds it takes."""
     start = time.perf_counter()
-    for _ in explain_in_batches(subject, queries, explainer=explainer, settings=settings):
+    for _ in run_batches(subject, queries, ExplainJob.of(explainer, settings)):
         pass
     return time.perf_counter() - start
 

@@ -26,7 +26,7 @@ explanations = powerlink.explain_many(
     model,
     queries,
     explainer=powerlink.PowerLink(steps=20),
-    settings=powerlink.ExplainSettings(paths=3),
+    settings=powerlink.ExplainSettings(paths=3, metrics="paper"),  # F+ and its like are not measured by default
     seed=1,
 )
 

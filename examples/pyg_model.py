@@ -48,5 +48,5 @@ for _ in range(60):
 
 subject = from_pyg(encoder, decoder, graph, nodes="node_emb", relations=rel_emb)
 print(subject.name, "MRR", round(powerlink.rank(subject).mrr, 2))
-best = max(graph.test.tolist(), key=lambda fact: subject.model.score(subject.whole, torch.tensor([fact])).item())
+best = max(graph.test.tolist(), key=lambda fact: subject.settled.score(subject.whole, torch.tensor([fact])).item())
 powerlink.show(powerlink.explain_many(subject, torch.tensor([best])))

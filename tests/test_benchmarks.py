@@ -293,11 +293,11 @@ def test_the_plain_mask_it_is_measured_against_is_learned_alike(monkeypatch, sha
     explainer, settings = PowerLink(), ExplainSettings(hops=2, hub_limit=0)
     for query in random_rows(1, 30, 3, 5):
         graph = computation_graph(subject, torch.tensor([query]), settings)
-        fast = explainer.score_edges(subject.model, graph, 0).values[graph.kept_edges.index]
-        slow = plain_mask(subject.model, graph, explainer, 0)
+        fast = explainer.score_edges(subject.settled, graph, 0).values[graph.kept_edges.index]
+        slow = plain_mask(subject.settled, graph, explainer, 0)
         assert fast.dtype == slow.dtype == torch.float64
         assert slow.numel() > 50
-        start = replace(explainer, steps=0).score_edges(subject.model, graph, 0).values[graph.kept]
+        start = replace(explainer, steps=0).score_edges(subject.settled, graph, 0).values[graph.kept]
         assert (slow - start).abs().max() > 0.1, "fifty steps must have moved the mask"
         torch.testing.assert_close(fast, slow, rtol=0, atol=1e-6)
 
@@ -443,9 +443,8 @@ def test_drug_mechanisms_are_merged_by_pair_and_held_against_models(tmp_path):
 
 def test_the_rule_that_the_rules_of_choice_call_chosen_is_the_products(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from powerlink.verify.selection import choose_by_carried, is_reason  # noqa: PLC0415
-
     import choice_rules  # noqa: PLC0415
+    from powerlink.verify.choice import choose_by_carried, is_reason  # noqa: PLC0415
 
     facts = random_rows(1, 16, 3, 70)
     subject = Subject.of(knowledge_graph(facts, 16, 3), model_of("compgcn", "distmult", 2, 16, 3))
@@ -454,7 +453,7 @@ def test_the_rule_that_the_rules_of_choice_call_chosen_is_the_products(monkeypat
     tables = choice_rules.tables(subject, queries, lambda number, steps: [False] * len(steps))
     for query, table in zip(queries, tables, strict=True):
         graph, paths, carried = choice_rules.candidates(subject, query)
-        index, _ = choose_by_carried(graph, paths, carried, choice_rules.DEPTH)
+        index = choose_by_carried(graph, paths, carried, choice_rules.DEPTH).index
         reasons = is_reason(paths, carried)
         chosen = [place for place in index[0].tolist() if place >= 0 and reasons[place]]
         ranked = choice_rules.ranked(table, choice_rules.RULES[choice_rules.CHOSEN])
