@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from powerlink import ExplainSettings, Subject, explain_many
+from powerlink import ExplainSettings, Session, explain_many
 from powerlink.explainers.learned.pg_explainer import PGFitting
 from powerlink.run.fitting import fit_explainer
 from powerlink.verify.metrics import evaluate
@@ -26,14 +26,14 @@ FITS: tuple[dict[str, Any], ...] = (
 )
 
 
-def best_fit(subject: Subject, train: Tensor, valid: Tensor, folder: Path, settings: ExplainSettings) -> dict[str, Any]:
+def best_fit(session: Session, train: Tensor, valid: Tensor, folder: Path, settings: ExplainSettings) -> dict[str, Any]:
     """Fit on facts (F, 3) in every way of `FITS`; name the file with the largest logit drop on validation facts."""
     tried = []
     for place, own in enumerate(FITS):
         start, file = time.process_time(), folder / f"pg-explainer-{place}.safetensors"
-        explainer = fit_explainer(subject, train, file, fitting=PGFitting(**own), settings=settings)
+        explainer = fit_explainer(session, train, file, fitting=PGFitting(**own), settings=settings)
         seconds = time.process_time() - start
-        found = explain_many(subject, valid, explainer=explainer, settings=settings)
+        found = explain_many(session, valid, explainer=explainer, settings=settings)
         (drop,) = [f.mean for f in evaluate(found).figures if f.metric == "logit drop, all paths"]
         tried.append({"settings": own, "file": file.name, "logit drop": drop, "seconds": seconds})
         print(f"  fit {own}: logit drop {drop:.3f}, {seconds:.0f} s", flush=True)

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from drug_mechanisms import write_known
 from families import family, follows_a_rule
-from powerlink import ExplainSettings, KnowledgeGraph, ModelSettings, Subject, TrainingSettings, load_model, train
+from powerlink import ExplainSettings, KnowledgeGraph, ModelSettings, Session, TrainingSettings, load_model, train
 from powerlink.evidence import EvidenceBatch
 from powerlink.explainers.proposals import Proposing
 from powerlink.graphs.computation_graph import ComputationGraph
@@ -154,20 +154,20 @@ def place_of_first(table: Table, order: list[int]) -> float:
     return next((1 / place for place, path in enumerate(order, start=1) if table.right[path]), 0.0)
 
 
-def candidates(subject: Subject, query: Tensor) -> tuple[ComputationGraph, EvidenceBatch, Carried]:
+def candidates(session: Session, query: Tensor) -> tuple[ComputationGraph, EvidenceBatch, Carried]:
     """Propose as the default does, and measure what the candidates' facts carry."""
     settings = ExplainSettings()
-    graph = computation_graph(subject, query[None].to(subject.messages.device), settings)
-    oracle = Removal.of(subject, graph)
+    graph = computation_graph(session, query[None].to(session.messages.device), settings)
+    oracle = Removal.of(session, graph)
     proposing = Proposing(oracle, graph, settings.wish, seed=0)
     paths = proposing(DEFAULT_EXPLAINER, settings.also_consider, everywhere=True).candidates.evidence
     return graph, paths, measure_carried(oracle.precisely(), graph, paths)
 
 
-def tables(subject: Subject, queries: Tensor, right: Callable[[int, list[list[int]]], list[bool]]) -> Iterator[Table]:
+def tables(session: Session, queries: Tensor, right: Callable[[int, list[list[int]]], list[bool]]) -> Iterator[Table]:
     """Yield a table a query; `right` tells by query and paths (source, relation, target a hop, flat) what is right."""
     for number, query in enumerate(queries):
-        graph, paths, carried = candidates(subject, query)
+        graph, paths, carried = candidates(session, query)
         if not paths.count:
             continue
         edge, there = paths.edges.clamp(min=0), paths.edges >= 0
@@ -188,17 +188,17 @@ def tables(subject: Subject, queries: Tensor, right: Callable[[int, list[list[in
 
 def mechanisms(data: Path, model: Path, split: Any, limit: int | None) -> dict[str, float]:
     """Return each rule's MRR on a split's treatments."""
-    subject = load_model(model)
-    known = read_known_reasons(write_known(data, split, Path(tempfile.mkdtemp()) / "known.tsv"), subject.graph)
+    session = load_model(model)
+    known = read_known_reasons(write_known(data, split, Path(tempfile.mkdtemp()) / "known.tsv"), session.graph)
     queries = known.queries[:limit]
     genes = [known.of[head, relation, tail].entities for head, relation, tail in queries.tolist()]
     ends = [{head, tail} for head, _, tail in queries.tolist()]
 
     def right(number: int, steps: list[list[int]]) -> list[bool]:
         inner = ({*path[0::3], *path[2::3]} - ends[number] - {-1} for path in steps)
-        return [not genes[number].isdisjoint(subject.graph.entities[node] for node in nodes) for nodes in inner]
+        return [not genes[number].isdisjoint(session.graph.entities[node] for node in nodes) for nodes in inner]
 
-    return mean_by_rule(tables(subject, queries, right), first_only=False)
+    return mean_by_rule(tables(session, queries, right), first_only=False)
 
 
 def mean_by_rule(found: Iterator[Table], *, first_only: bool) -> dict[str, float]:
@@ -227,14 +227,14 @@ def main() -> None:
         graph: KnowledgeGraph = family(seed)
         for name, shape in FAMILY_MODELS.items():
             with tempfile.TemporaryDirectory() as folder:
-                subject = train(graph, Path(folder) / "model", model=shape, training=FAMILY_TRAINING)
+                session = train(graph, Path(folder) / "model", model=shape, training=FAMILY_TRAINING)
             facts = torch.from_numpy(np.array(graph.valid))
-            facts = facts[standing_of(subject, facts).rank <= BELIEVED][:MOST]
+            facts = facts[standing_of(session, facts).rank <= BELIEVED][:MOST]
 
             def right(number: int, steps: list[list[int]], facts: Tensor = facts, graph: Any = graph) -> list[bool]:
                 return [follows_a_rule(graph, int(facts[number, 1]), path[1::3]) for path in steps]
 
-            asked = (table for table in tables(subject, facts, right) if table.right.any())
+            asked = (table for table in tables(session, facts, right) if table.right.any())
             columns[f"family {seed}, {name}"] = mean_by_rule(asked, first_only=True)
             print(f"family {seed}, {name}: {columns[f'family {seed}, {name}'][CHOSEN]:.3f}", flush=True)
     report = {

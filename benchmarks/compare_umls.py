@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from best_fit import best_fit
-from powerlink import ExplainSettings, ModelSettings, Subject, TrainingSettings, load_graph, rank, train
+from powerlink import ExplainSettings, ModelSettings, Session, TrainingSettings, load_graph, rank, train
 from powerlink.atomic_file import write_atomically
 from powerlink.models.checkpoint import versions
 from powerlink.report.compare import as_plain, write_comparison
@@ -38,26 +38,26 @@ ALL += ["slopes", "gradient", "shortest", "low-degree", "random"]
 
 
 def compared(
-    subject: Subject, folder: Path, names: list[str], queries: int, fit: int
+    session: Session, folder: Path, names: list[str], queries: int, fit: int
 ) -> tuple[ModelComparison, dict[str, Any]]:
     """Compare the explainers of one model."""
-    comparison = Comparison(folder, CompareSettings(), subject.graph.fingerprint)
-    chosen = choose_queries(subject, torch.from_numpy(np.array(subject.graph.test)), "believed", limit=queries)
+    comparison = Comparison(folder, CompareSettings(), session.graph.fingerprint)
+    chosen = choose_queries(session, torch.from_numpy(np.array(session.graph.test)), "believed", limit=queries)
 
-    fits = fitted(comparison, subject, fit) if "pg-explainer" in names else {"tried": []}
-    weights = [comparison.home(subject) / fits["file"]] if fits["tried"] else []
-    explainers = makers(comparison, subject, find_recipes(names, can_fit=True), weights)
+    fits = fitted(comparison, session, fit) if "pg-explainer" in names else {"tried": []}
+    weights = [comparison.home(session) / fits["file"]] if fits["tried"] else []
+    explainers = makers(comparison, session, find_recipes(names, can_fit=True), weights)
     # Both choices share most of the work: what they took together is not the sum of what each would have taken.
-    file, start = comparison.home(subject) / "cpu_seconds.json", time.process_time()
+    file, start = comparison.home(session) / "cpu_seconds.json", time.process_time()
     before = float(json.loads(file.read_text("utf-8"))) if file.is_file() else 0.0  # of runs that were killed
 
     def told(explainer: str, more: int) -> None:
         print(f"  {explainer:15} {more:4} more", flush=True)
         write_atomically(file, json.dumps(before + time.process_time() - start).encode())
 
-    found = compare_model(comparison, subject, chosen, explainers, told=told)
+    found = compare_model(comparison, session, chosen, explainers, told=told)
     return found, {
-        "mrr": rank(subject).mrr,
+        "mrr": rank(session).mrr,
         "looked at": chosen.looked_at,
         "cpu seconds": json.loads(file.read_text("utf-8")),
         "fit": fits,
@@ -65,14 +65,14 @@ def compared(
     }
 
 
-def fitted(comparison: Comparison, subject: Subject, count: int) -> dict[str, Any]:
+def fitted(comparison: Comparison, session: Session, count: int) -> dict[str, Any]:
     """Fit PGExplainer-Link in the best of a few ways, or tell what an earlier run has fitted."""
-    home = comparison.home(subject)
+    home = comparison.home(session)
     if not (home / "fit.json").is_file():
-        train = spread_over(torch.from_numpy(np.array(subject.graph.train)), count)
-        valid = choose_queries(subject, torch.from_numpy(np.array(subject.graph.valid)), "believed", limit=count)
+        train = spread_over(torch.from_numpy(np.array(session.graph.train)), count)
+        valid = choose_queries(session, torch.from_numpy(np.array(session.graph.valid)), "believed", limit=count)
         own_order = ExplainSettings(select="mask", also_consider="none")
-        found = best_fit(subject, train, valid.queries, home, own_order)
+        found = best_fit(session, train, valid.queries, home, own_order)
         write_atomically(home / "fit.json", (json.dumps(found, indent=1) + "\n").encode())
     return dict(json.loads((home / "fit.json").read_text("utf-8")))
 
@@ -103,9 +103,9 @@ def main() -> None:
     for encoder, layers in LAYERS.items():
         model = ModelSettings(encoder=encoder, decoder="distmult", widths=(100,) * (layers + 1))
         print(model.name, flush=True)
-        subject = train(graph, arguments.models / model.name, model=model, training=TRAINING)
+        session = train(graph, arguments.models / model.name, model=model, training=TRAINING)
         names = arguments.explainers.split(",")
-        found, told = compared(subject, arguments.folder, names, arguments.queries, arguments.fit)
+        found, told = compared(session, arguments.folder, names, arguments.queries, arguments.fit)
         pages.append(found)
         results["models"][model.name] = told
         arguments.out.parent.mkdir(parents=True, exist_ok=True)

@@ -70,10 +70,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
 
-    subjects = load_models(args.models, args.device)
+    sessions = load_models(args.models, args.device)
     file = write_known(args.data, args.split, args.folder / f"known_{args.split}.tsv")
-    known = read_known_reasons(file, next(iter(subjects.values())).graph)
-    tasks = [Task.of(subject, known, known.queries[: args.limit], label) for label, subject in subjects.items()]
+    known = read_known_reasons(file, next(iter(sessions.values())).graph)
+    tasks = [Task.of(session, known, known.queries[: args.limit], label) for label, session in sessions.items()]
     ways = find_ways(args.explainers.split(",") if args.explainers else None)
     with claimed(args.folder, folder=True):
         tables = Trial(ways, folder=args.folder).run(tasks)
@@ -84,7 +84,7 @@ def main() -> None:
         "date": date.today().isoformat(),
         "versions": versions(),
         "notes": list(known.notes),
-        **as_plain(tables, {"split": args.split, "limit": args.limit, "paths": DEPTH, "models": list(subjects)}),
+        **as_plain(tables, {"split": args.split, "limit": args.limit, "paths": DEPTH, "models": list(sessions)}),
     }
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")

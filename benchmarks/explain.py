@@ -36,7 +36,7 @@ from torch import Tensor
 
 from generated_graph import generated_graph
 from plain_mask import PlainMask, plain_mask
-from powerlink import ExplainSettings, PowerLink, Subject, load_graph
+from powerlink import ExplainSettings, PowerLink, Session, load_graph
 from powerlink.explainers.learned.learner import Descent
 from powerlink.explainers.learned.masks import TripletScorer
 from powerlink.explainers.learned.path_terms import PowerPath
@@ -61,28 +61,28 @@ DEFAULT = ExplainSettings()
 PARTS = ("paper", "default", "any", "step", "equal", "growth", "generated")
 
 
-def chosen_queries(subject: Subject, count: int, seed: int, cap: int | None) -> Tensor:
+def chosen_queries(session: Session, count: int, seed: int, cap: int | None) -> Tensor:
     """Draw test facts, perhaps only those whose neighbourhood has at most `cap` nodes."""
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(subject.graph.test).copy())
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(session.graph.test).copy())
     found: list[Tensor] = []
     for part in order.split(64):
-        found.append(part if cap is None else part[(node_counts(subject.messages, part, 2) <= cap).cpu()])
+        found.append(part if cap is None else part[(node_counts(session.messages, part, 2) <= cap).cpu()])
         if sum(map(len, found)) >= count:
             break
     return torch.cat(found)[:count]
 
 
-def explained(subject: Subject, queries: Tensor, settings: ExplainSettings, explainer: Explainer) -> dict[str, Any]:
+def explained(session: Session, queries: Tensor, settings: ExplainSettings, explainer: Explainer) -> dict[str, Any]:
     """Explain queries in batches, and tell what it took."""
-    device = subject.messages.device
+    device = session.messages.device
     begin = time.perf_counter()
-    warm_up(subject, queries, settings, explainer)  # what that takes is told apart
+    warm_up(session, queries, settings, explainer)  # what that takes is told apart
     warm = time.perf_counter() - begin
     found: list[Explanation] = []
     per_query: list[float] = []
     begin = last = time.perf_counter()
     with timed() as spent:
-        for result in run_batches(subject, queries, ExplainJob.of(explainer, settings)):
+        for result in run_batches(session, queries, ExplainJob.of(explainer, settings)):
             batch = result.explanations
             found += batch
             now = time.perf_counter()
@@ -132,11 +132,11 @@ def least_bytes(sizes: list[GraphSize], settings: ExplainSettings) -> dict[str, 
     }
 
 
-def warm_up(subject: Subject, queries: Tensor, settings: ExplainSettings, explainer: Explainer) -> None:
+def warm_up(session: Session, queries: Tensor, settings: ExplainSettings, explainer: Explainer) -> None:
     """Explain a few queries on a GPU that do not count: its kernels are compiled on their first use."""
-    if subject.messages.device.type == "cuda":
-        list(run_batches(subject, queries[:8], ExplainJob.of(explainer, settings)))
-        torch.cuda.reset_peak_memory_stats(subject.messages.device)
+    if session.messages.device.type == "cuda":
+        list(run_batches(session, queries[:8], ExplainJob.of(explainer, settings)))
+        torch.cuda.reset_peak_memory_stats(session.messages.device)
 
 
 def bytes_per_edge(hidden: int = PowerLink().hidden) -> int:
@@ -173,15 +173,15 @@ def peak_memory(device: torch.device) -> dict[str, float]:
     return memory
 
 
-def step_beside_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
+def step_beside_plain(session: Session, queries: Tensor) -> dict[str, Any]:
     """Take the product's steps and the reference's in turn, so that both meet the same machine."""
-    device, explainer, rows = subject.messages.device, PowerLink(), []
+    device, explainer, rows = session.messages.device, PowerLink(), []
     for query in queries.split(1):
-        graph = computation_graph(subject, query, PAPER)
+        graph = computation_graph(session, query, PAPER)
         mask = TripletScorer(graph, combination="concat", hidden=explainer.hidden, seed=0)
         path = PowerPath(graph, explainer.order, explainer.min_order)
-        terms = [(1.0, Prediction(subject.settled, graph)), (1.0, path), (explainer.size_weight, Size(graph))]
-        descent, plain = Descent(mask.parameters, explainer.lr), PlainMask(subject.settled, graph, explainer, 0)
+        terms = [(1.0, Prediction(session.settled, graph)), (1.0, path), (explainer.size_weight, Size(graph))]
+        descent, plain = Descent(mask.parameters, explainer.lr), PlainMask(session.settled, graph, explainer, 0)
         turns = [
             (median_seconds(lambda: descent.step(mask, terms), device, 1), median_seconds(plain.step, device, 1))  # noqa: B023
             for _ in range(5)
@@ -195,7 +195,7 @@ def step_beside_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
     return {"steps": rows, "median ratio": round(statistics.median(r["plain seconds"] / r["seconds"] for r in rows), 2)}
 
 
-def equal_to_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
+def equal_to_plain(session: Session, queries: Tensor) -> dict[str, Any]:
     """Learn masks both ways, search the five best paths under each, and count the queries where they are the same.
 
     Ours are learned in batches, as users do; the reference's one by one, in float32 and in float64. Beside the latter
@@ -203,20 +203,20 @@ def equal_to_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
     it costs above the reference's in its place is told, under the reference's mask: paths of all but one cost trade
     places.
     """
-    device, explainer = subject.messages.device, PowerLink()
-    exact = Subject.of(subject.graph, copy.deepcopy(subject.settled).double(), device)
+    device, explainer = session.messages.device, PowerLink()
+    exact = Session.of(session.graph, copy.deepcopy(session.settled).double(), device)
     precisions = ("highest", "high", "medium") if device.type == "cuda" else ("highest",)
     found: dict[str, dict[str, list[Agreement]]] = {
         reference: defaultdict(list) for reference in ("float32", "float64")
     }
     for part in queries.split(10):
-        batch = computation_graph(subject, part, PAPER)
+        batch = computation_graph(session, part, PAPER)
         plain = {
-            name: plain_scores(one, part, batch, explainer) for name, one in (("float32", subject), ("float64", exact))
+            name: plain_scores(one, part, batch, explainer) for name, one in (("float32", session), ("float64", exact))
         }
         for precision in precisions:
             torch.set_float32_matmul_precision(precision)
-            ours = explainer.score_edges(subject.settled, batch, 0).values
+            ours = explainer.score_edges(session.settled, batch, 0).values
             torch.set_float32_matmul_precision("highest")
             for name, reference in plain.items():
                 found[name][precision] += agreements(batch, reference, ours, explainer.cost)
@@ -227,10 +227,10 @@ def equal_to_plain(subject: Subject, queries: Tensor) -> dict[str, Any]:
     return {"queries": len(queries), "first five paths": told["float32"], "beside float64": told["float64"]}
 
 
-def plain_scores(subject: Subject, queries: Tensor, batch: ComputationGraph, explainer: PowerLink) -> Tensor:
+def plain_scores(session: Session, queries: Tensor, batch: ComputationGraph, explainer: PowerLink) -> Tensor:
     """Return the reference's scores of a batch's edges, floored as every explainer's are."""
-    graphs = (computation_graph(subject, query, PAPER) for query in queries.split(1))
-    values = torch.cat([plain_mask(subject.settled, graph, explainer, 0) for graph in graphs])
+    graphs = (computation_graph(session, query, PAPER) for query in queries.split(1))
+    values = torch.cat([plain_mask(session.settled, graph, explainer, 0) for graph in graphs])
     return EdgeScores.of_kept(batch, values).values
 
 
@@ -267,27 +267,27 @@ def shares(told: list[Agreement]) -> dict[str, float]:
     }
 
 
-def growth(subject: Subject, count: int, seed: int) -> dict[str, Any]:
+def growth(session: Session, count: int, seed: int) -> dict[str, Any]:
     """Time ten steps against the edges of single queries and against the number of queries in a batch."""
-    device, explainer = subject.messages.device, PowerLink(steps=10)
+    device, explainer = session.messages.device, PowerLink(steps=10)
 
     def measure(queries: Tensor) -> dict[str, float]:
-        graph = computation_graph(subject, queries, PAPER)
+        graph = computation_graph(session, queries, PAPER)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         held = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
-        seconds = median_seconds(lambda: explainer.score_edges(subject.settled, graph, 0), device, 3)
+        seconds = median_seconds(lambda: explainer.score_edges(session.settled, graph, 0), device, 3)
         point = {"queries": len(queries), "edges kept": graph.kept_edges.num_edges, "seconds": seconds}
         if device.type == "cuda":
             point["bytes"] = torch.cuda.max_memory_allocated(device) - held
         print(point, flush=True)
         return point
 
-    any_size = chosen_queries(subject, 64, seed, None)
-    kept = torch.tensor([computation_graph(subject, q, PAPER).kept_edges.num_edges for q in any_size.split(1)])
+    any_size = chosen_queries(session, 64, seed, None)
+    kept = torch.tensor([computation_graph(session, q, PAPER).kept_edges.num_edges for q in any_size.split(1)])
     spread = torch.linspace(0, len(any_size) - 1, 8).long()
     by_edges = [measure(any_size[i : i + 1]) for i in kept.argsort()[spread].tolist()]
-    capped = chosen_queries(subject, count, seed, CAP)
+    capped = chosen_queries(session, count, seed, CAP)
     by_queries = [measure(capped[:n]) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if n <= len(capped)]
     fits = {"edges": line(by_edges, "edges kept", "seconds"), "queries": line(by_queries, "edges kept", "seconds")}
     if device.type == "cuda":
@@ -303,48 +303,48 @@ def line(points: list[dict[str, float]], across: str, up: str) -> dict[str, floa
     return {"slope": float(slope), "start": float(start), "residual": round(residual, 3)}
 
 
-def generated(subject: Subject, sizes: list[int], count: int, seed: int, explainer: Explainer) -> list[dict[str, Any]]:
-    """Explain queries of the subject's own graph, then of generated graphs with neighbourhoods of about that size."""
-    device = subject.messages.device
-    rows = [per_query(subject, chosen_queries(subject, count, seed, CAP), explainer, 0.0)]
+def generated(session: Session, sizes: list[int], count: int, seed: int, explainer: Explainer) -> list[dict[str, Any]]:
+    """Explain queries of the session's own graph, then of generated graphs with neighbourhoods of about that size."""
+    device = session.messages.device
+    rows = [per_query(session, chosen_queries(session, count, seed, CAP), explainer, 0.0)]
     for size in sizes:
         start = time.perf_counter()
-        graph = generated_graph(size, subject.graph.num_relations, seed)
+        graph = generated_graph(size, session.graph.num_relations, seed)
         model = build_model(MODEL, graph.num_entities, graph.num_relations, seed).to(device)
-        large = Subject.of(graph, model, device, name=MODEL.name)
+        large = Session.of(graph, model, device, name=MODEL.name)
         built = time.perf_counter() - start
         chosen = torch.randperm(len(graph.train), generator=torch.Generator().manual_seed(seed))[:count]
         rows.append(per_query(large, torch.from_numpy(graph.train[chosen.numpy()]), explainer, built))
     return rows
 
 
-def per_query(subject: Subject, queries: Tensor, explainer: Explainer, built: float) -> dict[str, Any]:
+def per_query(session: Session, queries: Tensor, explainer: Explainer, built: float) -> dict[str, Any]:
     """Explain queries in the paper's form, and tell each stage's seconds a query."""
-    warm_up(subject, queries, PAPER, explainer)
+    warm_up(session, queries, PAPER, explainer)
     with timed() as spent:
-        results = run_batches(subject, queries, ExplainJob.of(explainer, PAPER))
+        results = run_batches(session, queries, ExplainJob.of(explainer, PAPER))
         found = [explanation for result in results for explanation in result.explanations]
     sizes = [e.size for e in found if e.size]
-    row = {"graph": subject.graph.name, "facts": len(subject.graph.train), "entities": subject.graph.num_entities}
+    row = {"graph": session.graph.name, "facts": len(session.graph.train), "entities": session.graph.num_entities}
     row |= {"queries": len(found), "edges": statistics.mean(s.edges for s in sizes)}
     row |= {"edges kept": statistics.mean(s.edges_kept for s in sizes), "seconds to build": round(built, 2)}
     row |= {"seconds per query": {name: round(s.clock / len(found), 4) for name, s in spent.items()}}
-    print(row := row | peak_memory(subject.messages.device), flush=True)
+    print(row := row | peak_memory(session.messages.device), flush=True)
     return row
 
 
-def trained(folder: Path, device: torch.device) -> Subject:
+def trained(folder: Path, device: torch.device) -> Session:
     """Read a model, after a look at whether it is the one this benchmark is about."""
-    subject = load_model(folder, device)
-    if subject.name != MODEL.name:
-        raise SystemExit(f"explain.py: {folder} is a {subject.name}, expected a {MODEL.name}")
-    return subject
+    session = load_model(folder, device)
+    if session.name != MODEL.name:
+        raise SystemExit(f"explain.py: {folder} is a {session.name}, expected a {MODEL.name}")
+    return session
 
 
-def untrained(data: str, data_dir: Path | None, seed: int, device: torch.device) -> Subject:
+def untrained(data: str, data_dir: Path | None, seed: int, device: torch.device) -> Session:
     graph = load_graph(data, data_dir=data_dir)
     model = build_model(MODEL, graph.num_entities, graph.num_relations, seed).to(device)
-    return Subject.of(graph, model, device, name=MODEL.name)
+    return Session.of(graph, model, device, name=MODEL.name)
 
 
 def main() -> None:
@@ -363,17 +363,17 @@ def main() -> None:
 
     device = torch.device(args.device)
     count = args.queries or (500 if device.type == "cuda" else 20)
-    subject = trained(args.model, device) if args.model else untrained(args.data, args.data_dir, args.seed, device)
+    session = trained(args.model, device) if args.model else untrained(args.data, args.data_dir, args.seed, device)
     runs: dict[str, Callable[[], Any]] = {
-        "paper": lambda: explained(subject, chosen_queries(subject, count, args.seed, CAP), PAPER, PowerLink()),
+        "paper": lambda: explained(session, chosen_queries(session, count, args.seed, CAP), PAPER, PowerLink()),
         "default": lambda: explained(
-            subject, chosen_queries(subject, count, args.seed, CAP), DEFAULT, DEFAULT_EXPLAINER
+            session, chosen_queries(session, count, args.seed, CAP), DEFAULT, DEFAULT_EXPLAINER
         ),
-        "any": lambda: explained(subject, chosen_queries(subject, count, args.seed, None), DEFAULT, DEFAULT_EXPLAINER),
-        "step": lambda: step_beside_plain(subject, chosen_queries(subject, min(count, 10), args.seed, CAP)),
-        "equal": lambda: equal_to_plain(subject, chosen_queries(subject, min(count, 100), args.seed, CAP)),
-        "growth": lambda: growth(subject, count, args.seed),
-        "generated": lambda: {"graphs": generated(subject, args.facts, args.queries or 100, args.seed, PowerLink())},
+        "any": lambda: explained(session, chosen_queries(session, count, args.seed, None), DEFAULT, DEFAULT_EXPLAINER),
+        "step": lambda: step_beside_plain(session, chosen_queries(session, min(count, 10), args.seed, CAP)),
+        "equal": lambda: equal_to_plain(session, chosen_queries(session, min(count, 100), args.seed, CAP)),
+        "growth": lambda: growth(session, count, args.seed),
+        "generated": lambda: {"graphs": generated(session, args.facts, args.queries or 100, args.seed, PowerLink())},
     }
     args.results.mkdir(parents=True, exist_ok=True)
     bandwidth = measured_bandwidth(device)

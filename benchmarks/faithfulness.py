@@ -28,7 +28,7 @@ from powerlink import (
     ModelSettings,
     PowerLink,
     Random,
-    Subject,
+    Session,
     TrainingSettings,
     load_graph,
     rank,
@@ -75,23 +75,23 @@ RUNS = {
 }
 
 
-def ranked_first(subject: Subject, count: int) -> torch.Tensor:
+def ranked_first(session: Session, count: int) -> torch.Tensor:
     """Return the first `count` test queries that the model ranks first and that leave something to choose.
 
     Tails come first, then heads (asked through the inverse). A query with at most 40 routes between head and tail is
     passed over: `random` would be handed every path there is, and nothing could be above it.
     """
-    head, relation, tail = torch.from_numpy(np.array(subject.graph.test)).unbind(1)
+    head, relation, tail = torch.from_numpy(np.array(session.graph.test)).unbind(1)
     facts = torch.cat(
         [
             torch.stack([head, relation, tail], dim=1),
-            torch.stack([tail, relation + subject.graph.num_relations, head], dim=1),
+            torch.stack([tail, relation + session.graph.num_relations, head], dim=1),
         ]
     )
-    facts = facts[standing_of(subject, facts).rank == 1]
+    facts = facts[standing_of(session, facts).rank == 1]
     chosen: list[torch.Tensor] = []
     for query in facts.split(1):
-        graph = extract(subject.messages, query, subject.settled.num_layers)
+        graph = extract(session.messages, query, session.settled.num_layers)
         graph = prune(graph, hub_limit=DEFAULT.hub_limit, core=DEFAULT.core, max_length=DEFAULT.max_length)
         equal = torch.ones(graph.num_edges)
         wish = {"count": DEFAULT.candidates + 1, "min_length": DEFAULT.min_length, "max_length": DEFAULT.max_length}
@@ -138,15 +138,15 @@ def all_paths(graph: ComputationGraph, longest: int) -> EvidenceBatch:
     return EvidenceBatch(free.long(), joined, free, torch.ones(len(joined), dtype=torch.bool))
 
 
-def exhaustive_drops(subject: Subject, queries: torch.Tensor, sample: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+def exhaustive_drops(session: Session, queries: torch.Tensor, sample: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Choose greedily among all paths, for the first `sample` queries that have at most `most` of them."""
     drops, kept = [], []
     for place, query in enumerate(queries):
-        graph = extract(subject.messages, query.unsqueeze(0), subject.settled.num_layers)
+        graph = extract(session.messages, query.unsqueeze(0), session.settled.num_layers)
         paths = all_paths(graph, DEFAULT.max_length)
         if not 0 < paths.count <= most or len(kept) == sample:
             continue
-        oracle = Removal.of(subject, graph)
+        oracle = Removal.of(session, graph)
         chosen = choose_by_largest_drop(oracle, graph, paths, DEFAULT.paths).edges_of(paths)
         left = oracle.without(torch.zeros(1, dtype=torch.long), chosen.flatten(1))
         drops.append((oracle.now() - left).item())
@@ -154,21 +154,21 @@ def exhaustive_drops(subject: Subject, queries: torch.Tensor, sample: int, most:
     return np.array(drops), np.array(kept, dtype=int)
 
 
-def measure(subject: Subject, queries: int, sample: int, most: int) -> dict[str, Any]:
+def measure(session: Session, queries: int, sample: int, most: int) -> dict[str, Any]:
     """Measure one model."""
-    facts = ranked_first(subject, queries)
+    facts = ranked_first(session, queries)
     drops, areas, removed, seconds = {}, {}, {}, {}
     for name, (explainer, settings) in RUNS.items():
         start = time.perf_counter()
-        found = explain_many(subject, facts, explainer=explainer, settings=settings)
+        found = explain_many(session, facts, explainer=explainer, settings=settings)
         seconds[name] = (time.perf_counter() - start) / max(len(facts), 1)
         drops[name], areas[name] = joint_drops(found), deletion_areas(found)
         removed[name] = np.array([len(e.deletion) for e in found])
         told = f"{drops[name].mean():8.3f} {areas[name].mean():8.3f} {removed[name].mean():6.1f}"
         print(f"    {name:44} {told}   {seconds[name]:.2f} s a query", flush=True)
-    best, kept = exhaustive_drops(subject, facts, sample, most)
+    best, kept = exhaustive_drops(session, facts, sample, most)
     result = {
-        "mrr": rank(subject).mrr,
+        "mrr": rank(session).mrr,
         "queries": len(facts),
         "mean drop": {name: float(values.mean()) for name, values in drops.items()},
         "mean deletion area": {name: float(values.mean()) for name, values in areas.items()},
@@ -208,8 +208,8 @@ def main() -> None:
         graph = load_graph(data, data_dir=arguments.data_dir)
         for name in arguments.only:
             print(f"{data}, {name}", flush=True)
-            subject = train(graph, arguments.models / f"{data}-{name}", model=MODELS[name], training=TRAINING)
-            results["models"][f"{data} {name}"] = measure(subject, arguments.queries, arguments.sample, arguments.most)
+            session = train(graph, arguments.models / f"{data}-{name}", model=MODELS[name], training=TRAINING)
+            results["models"][f"{data} {name}"] = measure(session, arguments.queries, arguments.sample, arguments.most)
             arguments.out.parent.mkdir(parents=True, exist_ok=True)
             arguments.out.write_text(json.dumps(results, indent=2) + "\n")
 

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from link_splits import split_links
-from powerlink import ExplainSettings, LinkModel, ModelSettings, PowerLink, Subject
+from powerlink import ExplainSettings, LinkModel, ModelSettings, PowerLink, Session
 from powerlink.explainers.catalog import find_recipe, make_explainer
 from powerlink.explainers.protocol import SMALLEST_SCORE, EdgeScores, Explainer
 from powerlink.graphs.computation_graph import ComputationGraph
@@ -150,37 +150,37 @@ def _distances(graph: ComputationGraph, start: torch.Tensor) -> torch.Tensor:
     return distance
 
 
-Trained = tuple[ExplainedLinks, Subject, dict[str, Any]]
+Trained = tuple[ExplainedLinks, Session, dict[str, Any]]
 
 
-def made(name: str, own: dict[str, Any], data: ExplainedLinks, subject: Subject, file: Path) -> Explainer:
+def made(name: str, own: dict[str, Any], data: ExplainedLinks, session: Session, file: Path) -> Explainer:
     """Make an explainer with settings of its own; one that must be fitted is fitted on training links."""
     recipe = find_recipe(name)
     if recipe.fitting is None:
         return recipe.make(own)
     links = spread_over(torch.from_numpy(data.links_of("train").copy()), FIT_LINKS)
-    return fit_explainer(subject, links, file, kind=recipe.kind, fitting=recipe.fitting(**own), settings=SETTINGS)
+    return fit_explainer(session, links, file, kind=recipe.kind, fitting=recipe.fitting(**own), settings=SETTINGS)
 
 
 def in_words(own: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in own.items()) or "defaults"
 
 
-def believed(subject: Subject, data: ExplainedLinks, split: Split = "test") -> torch.Tensor:
+def believed(session: Session, data: ExplainedLinks, split: Split = "test") -> torch.Tensor:
     """Return a split's links (Q, 3) with known explanations to which the model gives more than one half."""
     links = [link for link in data.links_of(split).tolist() if tuple(link) in data.truth]
-    return choose_queries(subject, torch.tensor(links).reshape(-1, 3)).queries
+    return choose_queries(session, torch.tensor(links).reshape(-1, 3)).queries
 
 
 def held(
-    subject: Subject,
+    session: Session,
     data: ExplainedLinks,
     queries: torch.Tensor,
     explainer: Explainer,
     wish: ExplainSettings = SETTINGS,
 ) -> Held:
     """Hold an explainer's scores and its own order of paths against the truth; timed are scoring and search."""
-    task = Task.of(subject, KnownReasons.of_steps(data.name, subject.graph, data.truth), queries)
+    task = Task.of(session, KnownReasons.of_steps(data.name, session.graph, data.truth), queries)
     with timed() as seconds:
         asked = task.ask(explainer, wish)
     spent = sum((seconds[name] for name in ("score edges", "search paths") if name in seconds), Elapsed())
@@ -206,10 +206,10 @@ def evaluated(name: str, own: dict[str, Any], models: list[Trained], limit: int 
     """
     seen = set(map(tuple, models[0][0].links_of("valid").tolist()))
     everything, unseen = [], []
-    for data, subject, _ in models:
-        queries = spread_over(believed(subject, data), limit)
-        explainer = OnAWalk() if name == OnAWalk.name else made(name, own, data, subject, file)
-        found = held(subject, data, queries, explainer)
+    for data, session, _ in models:
+        queries = spread_over(believed(session, data), limit)
+        explainer = OnAWalk() if name == OnAWalk.name else made(name, own, data, session, file)
+        found = held(session, data, queries, explainer)
         everything.append(summary(found))
         unseen.append(summary(found, np.array([tuple(query) not in seen for query in queries.tolist()])))
     return {"settings": own} | averaged(everything) | {"unseen": averaged(unseen)}
@@ -230,70 +230,70 @@ def trained(data: ExplainedLinks, seed: int) -> Trained:
     """Split, train, and say how good the model is."""
     split = split_links(data, seed=seed)
     start = time.perf_counter()
-    subject = train_on_links(split, MODEL, LinkTrainingSettings(seed=seed))
+    session = train_on_links(split, MODEL, LinkTrainingSettings(seed=seed))
     seconds = time.perf_counter() - start
-    accuracy = {name: link_auc(subject.settled, subject.messages, split, name) for name in ("valid", "test")}
-    count = len(believed(subject, split))
+    accuracy = {name: link_auc(session.settled, session.messages, split, name) for name in ("valid", "test")}
+    count = len(believed(session, split))
     told = {"seed": seed, "link AUC": accuracy, "test links": len(split.links_of("test")), "believed": count}
     print(f"split {seed}: link AUC {accuracy['test']:.3f}, {count} links believed, {seconds:.1f} s", flush=True)
     return (
         split,
-        subject,
-        {**told, "believed without edges": believed_without_edges(subject, split), "seconds": seconds},
+        session,
+        {**told, "believed without edges": believed_without_edges(session, split), "seconds": seconds},
     )
 
 
-def believed_without_edges(subject: Subject, data: ExplainedLinks) -> int:
+def believed_without_edges(session: Session, data: ExplainedLinks) -> int:
     """Count the believed test links that keep more than one half when no edge carries a message."""
-    links = believed(subject, data)
-    nothing = torch.zeros(subject.messages.num_edges, device=subject.messages.device)
-    return int((subject.settled.score(subject.settled.encode(subject.messages, nothing), links) > 0).sum())
+    links = believed(session, data)
+    nothing = torch.zeros(session.messages.num_edges, device=session.messages.device)
+    return int((session.settled.score(session.settled.encode(session.messages, nothing), links) > 0).sum())
 
 
-def choice(name: str, data: ExplainedLinks, subject: Subject, file: Path) -> list[dict[str, Any]]:
+def choice(name: str, data: ExplainedLinks, session: Session, file: Path) -> list[dict[str, Any]]:
     """Measure each of an explainer's settings on the same validation links; the best comes first."""
-    queries = believed(subject, data, "valid")[:CHOICE_LINKS]
+    queries = believed(session, data, "valid")[:CHOICE_LINKS]
     rows = []
     for own in TRIED[name]:
-        explainer = made(name, own, data, subject, file)
-        found = summary(held(subject, data, queries, explainer))
+        explainer = made(name, own, data, session, file)
+        found = summary(held(session, data, queries, explainer))
         rows.append({"settings": own, **found})
         print(f"  validation, {name}, {in_words(own)}: {found['edge AUC']} {found['hit']}", flush=True)
     return sorted(rows, key=lambda row: -row["edge AUC"][CHOSEN_BY])
 
 
-def speed(data: ExplainedLinks, subject: Subject, rounds: int = 3) -> list[dict[str, Any]]:
+def speed(data: ExplainedLinks, session: Session, rounds: int = 3) -> list[dict[str, Any]]:
     """Time Power-Link, with and without its scorer, and PaGE-Link on the same graphs in turns.
 
     Seconds of this process, a query: the least of the rounds.
     """
-    queries = believed(subject, data, "valid")
+    queries = believed(session, data, "valid")
     rows = []
     for size, count in ((32, 32), (1, 6)):
-        graphs = [computation_graph(subject, part, SETTINGS) for part in queries[:count].split(size)]
+        graphs = [computation_graph(session, part, SETTINGS) for part in queries[:count].split(size)]
         spent: dict[str, list[float]] = {name: [] for name in TIMED}
         for _ in range(rounds):
             for called, (name, own) in TIMED.items():
                 explainer = make_explainer(name, own)
                 start = time.process_time()
                 for graph in graphs:
-                    explainer.score_edges(subject.settled, graph, 0)
+                    explainer.score_edges(session.settled, graph, 0)
                 spent[called].append((time.process_time() - start) / len(queries[:count]))
         rows.append({"queries at once": size, **{name: min(times) for name, times in spent.items()}})
         print(f"  seconds a query: {rows[-1]}", flush=True)
     return rows
 
 
-def computation_graphs(data: ExplainedLinks, subject: Subject, explainer: Explainer) -> list[dict[str, Any]]:
+def computation_graphs(data: ExplainedLinks, session: Session, explainer: Explainer) -> list[dict[str, Any]]:
     """Measure what hops and pruning do, on the validation links."""
-    queries = believed(subject, data, "valid")[:CHOICE_LINKS]
+    queries = believed(session, data, "valid")[:CHOICE_LINKS]
     rows = []
     for name, (hops, core) in GRAPHS.items():
         settings = replace(SETTINGS, hops=hops, core=core)
-        graph = computation_graph(subject, queries, settings)
+        graph = computation_graph(session, queries, settings)
         explaining = explaining_edges(graph, [data.truth[h, r, t] for h, r, t in queries.tolist()])
         true_edges = sum(len(data.truth[h, r, t].edges) for h, r, t in queries.tolist())
-        found = held(subject, data, queries, explainer, settings)
+        found = held(session, data, queries, explainer, settings)
         told = {"graph": name, "edges": graph.num_edges / len(queries), "kept": graph.kept.float().mean().item()}
         told["true edges kept"] = (explaining & graph.kept).sum().item() / true_edges
         rows.append({**told, **summary(found)})

@@ -40,7 +40,7 @@ from powerlink.explainers.protocol import Explainer
 from powerlink.kg.explained_links import Triple
 from powerlink.kg.planted import GOALS, NOISE, Planted, plant
 from powerlink.models.checkpoint import versions
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
 from powerlink.run.fitting import fit_explainer, spread_over
 from powerlink.run.truth import Task
@@ -65,7 +65,7 @@ class Run:
     own: dict[str, Any] = field(default_factory=dict)
     fitting: PGFitting = PG_FITTING
 
-    def make(self, planted: Planted, subject: Subject, folder: Path) -> Explainer:
+    def make(self, planted: Planted, session: Session, folder: Path) -> Explainer:
         """Make the explainer, fitted if it must be."""
         recipe = find_recipe(self.explainer)
         if recipe.fitting is None:
@@ -74,7 +74,7 @@ class Run:
         if not file.exists():
             goals = np.concatenate([planted.graph.train, planted.graph.valid])
             queries = spread_over(torch.from_numpy(goals[goals[:, 1] < GOALS]), FIT_QUERIES)
-            fit_explainer(subject, queries, file, kind=recipe.kind, fitting=self.fitting, settings=self.wish)
+            fit_explainer(session, queries, file, kind=recipe.kind, fitting=self.fitting, settings=self.wish)
         return recipe.make({"weights": str(file)})
 
 
@@ -157,8 +157,8 @@ def rows_of_kind(size: int, noise: str, graphs: int, queries: int) -> list[dict[
 def outcomes(planted: Planted, run: Run, folder: Path, count: int) -> list[Outcome]:
     """Explain queries spread over all rules of a graph."""
     task = Task.planted(planted)
-    task = Task.of(task.subject, task.known, spread_over(task.queries, count))
-    asked = task.ask(run.make(planted, task.subject, folder), run.wish)
+    task = Task.of(task.session, task.known, spread_over(task.queries, count))
+    asked = task.ask(run.make(planted, task.session, folder), run.wish)
     truths = [task.known.steps[head, relation, tail].paths for head, relation, tail in task.queries.tolist()]
     right, touching = (task.hold(run.explainer, asked, match).places for match in (None, "touches"))
     found = []

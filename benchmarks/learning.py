@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from explain import CAP, MODEL, PAPER, chosen_queries
-from powerlink import PowerLink, Subject, load_graph
+from powerlink import PowerLink, Session, load_graph
 from powerlink.models.link_model import build_model
 from powerlink.pipeline import computation_graph
 
@@ -38,15 +38,15 @@ def main() -> None:
     torch.set_float32_matmul_precision(args.precision)
     graph = load_graph(args.data, data_dir=args.data_dir)
     model = build_model(MODEL, graph.num_entities, graph.num_relations, 0).to(device)
-    subject = Subject.of(graph, model, device, name=MODEL.name)
-    queries = chosen_queries(subject, args.queries, 0, CAP)
+    session = Session.of(graph, model, device, name=MODEL.name)
+    queries = chosen_queries(session, args.queries, 0, CAP)
 
     def learn(steps: int) -> dict[str, Any]:
-        batch = computation_graph(subject, queries, PAPER)
+        batch = computation_graph(session, queries, PAPER)
         edges = batch.kept_edges.num_edges
         held = _settle(device)
         start = time.perf_counter()
-        PowerLink(steps=steps).score_edges(subject.settled, batch, 0)
+        PowerLink(steps=steps).score_edges(session.settled, batch, 0)
         peak = _settle(device, reset=False)
         seconds = time.perf_counter() - start
         found = {"queries": len(queries), "edges kept": edges, "steps": steps, "seconds": round(seconds, 3)}

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from best_fit import best_fit
-from powerlink import ExplainSettings, Subject, load_model, make_explainer, rank
+from powerlink import ExplainSettings, Session, load_model, make_explainer, rank
 from powerlink.atomic_file import write_atomically
 from powerlink.graphs.computation_graph import node_counts
 from powerlink.models.checkpoint import versions
@@ -76,7 +76,7 @@ class OutOfTimeError(Exception):
 class Run:
     """One model under the protocol, in a folder of its own."""
 
-    subject: Subject
+    session: Session
     setup: Setup
     folder: Path
     explainers: list[str]
@@ -85,21 +85,21 @@ class Run:
 
     def chosen(self, split: str, count: int, seed: int | None = None) -> Chosen:
         """Take believed facts of a split under the cap, in the file's order or, with a seed, in a random one."""
-        facts = torch.from_numpy(np.array(self.subject.graph.facts(split)))
+        facts = torch.from_numpy(np.array(self.session.graph.facts(split)))
         if seed is not None:
             facts = facts[torch.from_numpy(np.random.default_rng(seed).permutation(len(facts)))]
         facts = facts[facts[:, 0] != facts[:, 2]]
         most, hops = self.setup.max_nodes, self.setup.hops
-        found = choose_queries(self.subject, facts, "believed", limit=count, max_nodes=most, hops=hops)
+        found = choose_queries(self.session, facts, "believed", limit=count, max_nodes=most, hops=hops)
         if not len(found.queries):
-            sys.exit(f"{self.subject.name} believes no {split} fact under {most:,} nodes: there is nothing to explain")
+            sys.exit(f"{self.session.name} believes no {split} fact under {most:,} nodes: there is nothing to explain")
         return found
 
     def compared(self, queries: int, fit: int, alone: int) -> dict[str, Any]:
         """Run everything, or the rest of it, and return what JSON can hold."""
         chosen = self.chosen("test", queries)
         told = {
-            "mrr": rank(self.subject).mrr,
+            "mrr": rank(self.session).mrr,
             "setup": {"hops": self.setup.hops, "max_nodes": self.setup.max_nodes},
             "looked at": chosen.looked_at,
             "nodes": self._mean_nodes(chosen.queries),
@@ -110,14 +110,14 @@ class Run:
             told["fit"] = self._kept("fit.json", lambda: self._fit(fit))
             weights = [self.folder / told["fit"]["file"]]
         settings = CompareSettings(max_nodes=self.setup.max_nodes, explain=self.setup.settings)
-        comparison = Comparison(self.folder / "comparison", settings, self.subject.graph.fingerprint)
+        comparison = Comparison(self.folder / "comparison", settings, self.session.graph.fingerprint)
 
         def heard(explainer: str, more: int) -> None:
             print(f"  {explainer:26} {more:4} more", flush=True)
             self.check_time()
 
-        made = makers(comparison, self.subject, find_recipes(self.explainers, can_fit=True), weights)
-        found = compare_model(comparison, self.subject, chosen, made, self.selections, told=heard)
+        made = makers(comparison, self.session, find_recipes(self.explainers, can_fit=True), weights)
+        found = compare_model(comparison, self.session, chosen, made, self.selections, told=heard)
         write_comparison([found], comparison.folder, {"queries": queries, **told["setup"]})
         edges = [edges for pace in found.paces.values() for edges, _ in pace.batches]
         return told | {"edges": float(np.mean(edges))} | as_plain(found)
@@ -131,17 +131,17 @@ class Run:
         return dict(json.loads(path.read_text("utf-8")))
 
     def _mean_nodes(self, queries: Tensor) -> float:
-        parts = [node_counts(self.subject.messages, part, self.setup.hops) for part in queries.split(256)]
+        parts = [node_counts(self.session.messages, part, self.setup.hops) for part in queries.split(256)]
         return torch.cat(parts).float().mean().item()
 
     def _alone(self, queries: Tensor) -> dict[str, Any]:
         """Time the mask's learning of one query at a time, in turns, after a first one that only warms up."""
         spent: dict[str, list[float]] = {name: [] for name in TIMED}
-        for place, query in enumerate(queries[[0, *range(len(queries))]].to(self.subject.messages.device)):
-            graph = computation_graph(self.subject, query[None], self.setup.settings)
+        for place, query in enumerate(queries[[0, *range(len(queries))]].to(self.session.messages.device)):
+            graph = computation_graph(self.session, query[None], self.setup.settings)
             for name in TIMED:
                 start = Elapsed.now()
-                make_explainer(name).score_edges(self.subject.settled, graph, 0)
+                make_explainer(name).score_edges(self.session.settled, graph, 0)
                 if place:
                     spent[name].append((Elapsed.now() - start).clock)
         seconds = {name: float(np.mean(times)) for name, times in spent.items()}
@@ -151,7 +151,7 @@ class Run:
     def _fit(self, count: int) -> dict[str, Any]:
         """Fit PGExplainer-Link on training facts under the cap."""
         train, valid = self.chosen("train", count, seed=0).queries, self.chosen("valid", count).queries
-        return best_fit(self.subject, train, valid, self.folder, self.setup.settings)
+        return best_fit(self.session, train, valid, self.folder, self.setup.settings)
 
 
 def find_folder(models: Path, name: str) -> Path:
@@ -194,11 +194,11 @@ def main(given: list[str] | None = None) -> int:
     for name in args.only.split(","):
         print(name, flush=True)
         start = time.perf_counter()
-        subject = load_model(find_folder(args.models, name), args.device)
+        session = load_model(find_folder(args.models, name), args.device)
         run = Run(
-            subject,
+            session,
             SETUPS[name],
-            args.folder / f"{name}-{subject.hash[:8]}",
+            args.folder / f"{name}-{session.hash[:8]}",
             args.explainers.split(","),
             tuple(args.select.split(",")),
             check_time,

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from best_fit import FITS, best_fit
-from powerlink import ExplainSettings, Subject, load_model, make_explainer, rank
+from powerlink import ExplainSettings, Session, load_model, make_explainer, rank
 from powerlink.atomic_file import write_atomically
 from powerlink.explainers.learned.pg_explainer import PGFitting
 from powerlink.explainers.protocol import Explainer
@@ -55,29 +55,29 @@ FRONTS: dict[str, tuple[str, tuple[float, ...]]] = {  # explainer → setting, a
 Ways = dict[str, tuple[Explainer | None, ExplainSettings]]
 
 
-def drawn(subject: Subject, split: str, count: int, cap: int | None, seed: int, which: str = "believed") -> Any:
+def drawn(session: Session, split: str, count: int, cap: int | None, seed: int, which: str = "believed") -> Any:
     """Draw facts of a split that the model believes, under a cap on their nodes."""
-    facts = torch.from_numpy(np.array(subject.graph.facts(split)))
+    facts = torch.from_numpy(np.array(session.graph.facts(split)))
     facts = facts[facts[:, 0] != facts[:, 2]]
     facts = facts[torch.from_numpy(np.random.default_rng(seed).permutation(len(facts)))]
-    hops = subject.settled.num_layers
-    return choose_queries(subject, facts, which, limit=count, max_nodes=cap, hops=hops)
+    hops = session.settled.num_layers
+    return choose_queries(session, facts, which, limit=count, max_nodes=cap, hops=hops)
 
 
-def compared(subject: Subject, queries: int, fit: int, seed: int, folder: Path) -> dict[str, Any]:
+def compared(session: Session, queries: int, fit: int, seed: int, folder: Path) -> dict[str, Any]:
     """Let all explain the same facts in their own order."""
-    chosen = drawn(subject, "test", queries, CAP, seed)
-    train, valid = (drawn(subject, split, fit, CAP, seed).queries for split in ("train", "valid"))
-    fitted = best_fit(subject, train, valid, folder, MASK)
+    chosen = drawn(session, "test", queries, CAP, seed)
+    train, valid = (drawn(session, split, fit, CAP, seed).queries for split in ("train", "valid"))
+    fitted = best_fit(session, train, valid, folder, MASK)
     comparison = Comparison(
-        folder / "comparison", CompareSettings(max_nodes=CAP, explain=MASK), subject.graph.fingerprint
+        folder / "comparison", CompareSettings(max_nodes=CAP, explain=MASK), session.graph.fingerprint
     )
     recipes = find_recipes([*LEARNED, *FLOORS], can_fit=True)
-    made = makers(comparison, subject, recipes, [folder / fitted["file"]])
-    found = compare_model(comparison, subject, chosen, made, ("mask",))
+    made = makers(comparison, session, recipes, [folder / fitted["file"]])
+    found = compare_model(comparison, session, chosen, made, ("mask",))
     # all is done by now: the second time only sets the same explanations beside another one
     others = {name: make for name, make in made.items() if name != OURS}
-    beside = compare_model(comparison, subject, chosen, {OURS: made[OURS], **others}, ("mask",))
+    beside = compare_model(comparison, session, chosen, {OURS: made[OURS], **others}, ("mask",))
     return {
         "looked at": chosen.looked_at,
         "fit": fitted,
@@ -86,12 +86,12 @@ def compared(subject: Subject, queries: int, fit: int, seed: int, folder: Path) 
     }
 
 
-def fronts(subject: Subject, queries: int, seed: int, folder: Path) -> dict[str, Any]:
+def fronts(session: Session, queries: int, seed: int, folder: Path) -> dict[str, Any]:
     """Measure masks alone while one weight varies; PGExplainer-Link's are those of its fits."""
-    chosen = drawn(subject, "test", queries, CAP, seed).queries
+    chosen = drawn(session, "test", queries, CAP, seed).queries
     told = {
         name: [
-            {"value": value, **mask_figures(subject, chosen, make_explainer(name, {own: value}))} for value in values
+            {"value": value, **mask_figures(session, chosen, make_explainer(name, {own: value}))} for value in values
         ]
         for name, (own, values) in FRONTS.items()
     }
@@ -99,7 +99,7 @@ def fronts(subject: Subject, queries: int, seed: int, folder: Path) -> dict[str,
     told["pg-explainer"] = [
         {
             "value": PGFitting(**own).size_weight,
-            **mask_figures(subject, chosen, make_explainer("pg-explainer", {"weights": str(file)})),
+            **mask_figures(session, chosen, make_explainer("pg-explainer", {"weights": str(file)})),
         }
         for own, file in zip(FITS, files, strict=True)
         if file.is_file()
@@ -107,23 +107,23 @@ def fronts(subject: Subject, queries: int, seed: int, folder: Path) -> dict[str,
     return told
 
 
-def mask_figures(subject: Subject, queries: Tensor, explainer: Explainer) -> dict[str, float]:
+def mask_figures(session: Session, queries: Tensor, explainer: Explainer) -> dict[str, float]:
     """Return the mean F+, F− and Sparsity of an explainer's masks."""
     parts: list[Tensor] = []
-    for batch in batches(subject.messages, queries, subject.settled.num_layers, Budget()):
-        graph = computation_graph(subject, batch.to(subject.messages.device), MASK)
-        mask = explainer.score_edges(subject.settled, graph, 0).values
+    for batch in batches(session.messages, queries, session.settled.num_layers, Budget()):
+        graph = computation_graph(session, batch.to(session.messages.device), MASK)
+        mask = explainer.score_edges(session.settled, graph, 0).values
         none = torch.full((graph.num_queries, 1, 1), -1, device=graph.device)
-        paper = measure_paper(subject.settled, graph, mask, none, ())
+        paper = measure_paper(session.settled, graph, mask, none, ())
         parts.append(torch.stack([paper.fidelity_plus, paper.fidelity_minus, paper.sparsity], 1).double().cpu())
     means = torch.cat(parts).mean(0).tolist()
     print(f"    front {explainer.name}: {[round(mean, 3) for mean in means]}", flush=True)
     return dict(zip(("F+", "F−", "Sparsity"), means, strict=True))
 
 
-def speed(subject: Subject, queries: int, seed: int, *, everything: bool, slow: int, any_size: int) -> dict[str, Any]:
+def speed(session: Session, queries: int, seed: int, *, everything: bool, slow: int, any_size: int) -> dict[str, Any]:
     """Time explanations of the same facts: the default, and what it took before; then facts of any size, and all."""
-    chosen = drawn(subject, "test", queries, CAP, seed).queries
+    chosen = drawn(session, "test", queries, CAP, seed).queries
     ways: Ways = {
         "default": (None, ExplainSettings()),
         "power-link, mask": (make_explainer("power-link"), MASK),
@@ -136,28 +136,28 @@ def speed(subject: Subject, queries: int, seed: int, *, everything: bool, slow: 
     told: dict[str, Any] = {"queries": len(chosen), "ways": {}}
     for name, (explainer, settings) in ways.items():
         explainer_queries = chosen if name == "default" else chosen[:slow]
-        times = [timed(subject, explainer_queries, explainer, settings) for _ in range(2)]  # the first warms up
+        times = [timed(session, explainer_queries, explainer, settings) for _ in range(2)]  # the first warms up
         told["ways"][name] = {"queries": len(explainer_queries), "seconds a query": times[-1] / len(explainer_queries)}
         print(f"    {name}: {told['ways'][name]}", flush=True)
-    drawn_any = drawn(subject, "test", any_size, None, seed, "all").queries
-    told["any size"] = {"queries": len(drawn_any), "seconds": timed(subject, drawn_any, None, ExplainSettings())}
+    drawn_any = drawn(session, "test", any_size, None, seed, "all").queries
+    told["any size"] = {"queries": len(drawn_any), "seconds": timed(session, drawn_any, None, ExplainSettings())}
     print(f"    any size: {told['any size']}", flush=True)
     if everything:
-        facts = torch.from_numpy(np.array(subject.graph.test))
+        facts = torch.from_numpy(np.array(session.graph.test))
         head, relation, tail = facts.unbind(1)
-        both = torch.cat([facts, torch.stack([tail, relation + subject.graph.num_relations, head], 1)])
+        both = torch.cat([facts, torch.stack([tail, relation + session.graph.num_relations, head], 1)])
         told["all test facts, both directions"] = {
             "queries": len(both),
-            "seconds": timed(subject, both, None, ExplainSettings()),
+            "seconds": timed(session, both, None, ExplainSettings()),
         }
         print(f"    {told['all test facts, both directions']}", flush=True)
     return told
 
 
-def timed(subject: Subject, queries: Tensor, explainer: Explainer | None, settings: ExplainSettings) -> float:
+def timed(session: Session, queries: Tensor, explainer: Explainer | None, settings: ExplainSettings) -> float:
     """Explain queries and throw the explanations away: the seconds it takes."""
     start = time.perf_counter()
-    for _ in run_batches(subject, queries, ExplainJob.of(explainer, settings)):
+    for _ in run_batches(session, queries, ExplainJob.of(explainer, settings)):
         pass
     return time.perf_counter() - start
 
@@ -182,19 +182,19 @@ def main() -> None:
     report: dict[str, Any] = json.loads(args.out.read_text("utf-8")) if args.out.is_file() else {}
     for name in args.only.split(","):
         print(name, flush=True)
-        subject = load_model(args.models / name, args.device)
-        home = args.folder / f"{name}-{subject.hash[:8]}"
+        session = load_model(args.models / name, args.device)
+        home = args.folder / f"{name}-{session.hash[:8]}"
         home.mkdir(parents=True, exist_ok=True)
         for part in args.parts.split(","):
             start = time.perf_counter()
             found: dict[str, Any]
             if part == "compare":
-                found = {"mrr": rank(subject).mrr, **compared(subject, args.queries, args.fit, args.seed, home)}
+                found = {"mrr": rank(session).mrr, **compared(session, args.queries, args.fit, args.seed, home)}
             elif part == "fronts":
-                found = {"explainers": fronts(subject, args.queries, args.seed, home)}
+                found = {"explainers": fronts(session, args.queries, args.seed, home)}
             else:
                 found = speed(
-                    subject, args.queries, args.seed, everything=args.everything, slow=args.slow, any_size=args.any
+                    session, args.queries, args.seed, everything=args.everything, slow=args.slow, any_size=args.any
                 )
             where = f"{part}, {args.device}" if part == "speed" else part
             report.setdefault(name, {})[where] = {

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import FastRGCNConv, GATv2Conv, MessagePassing, RGATConv, RGCNConv
 
-from powerlink import Subject
+from powerlink import Session
 from powerlink.adapters import from_pyg
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
@@ -70,7 +70,7 @@ def drawn_graph(seed: int = 0) -> KnowledgeGraph:
     return KnowledgeGraph("drawn", entities, relations, rows[:-100], rows[:0], rows[-100:])
 
 
-def subject_of(name: str, graph: KnowledgeGraph) -> Subject:
+def session_of(name: str, graph: KnowledgeGraph) -> Session:
     torch.manual_seed(0)
     encoder = Encoder(LAYERS[name], 2 * RELATIONS).eval()
     head, relation, tail = torch.from_numpy(graph.train.copy()).unbind(1)
@@ -81,9 +81,9 @@ def subject_of(name: str, graph: KnowledgeGraph) -> Subject:
         encoder(edge_index, edge_type)
     own = time.process_time() - begin
     begin = time.process_time()
-    subject = from_pyg(encoder, "distmult", graph, nodes="node_emb", relations=encoder.rel_emb)
+    session = from_pyg(encoder, "distmult", graph, nodes="node_emb", relations=encoder.rel_emb)
     print(f"{name}: own forward {own:.2f} s, from_pyg {time.process_time() - begin:.2f} s", flush=True)
-    return subject
+    return session
 
 
 def main() -> None:
@@ -95,13 +95,13 @@ def main() -> None:
     degree = torch.from_numpy(graph.train[:, [0, 2]].copy()).flatten().bincount()
     print(f"{len(graph.train):,} facts, degrees: median {int(degree.median())}, most {int(degree.max())}")
     for name in arguments.layers.split(","):
-        subject, clock = subject_of(name, graph), StageClock()
+        session, clock = session_of(name, graph), StageClock()
         queries = torch.from_numpy(graph.test[: arguments.queries].copy())
         seconds = []
         for query in queries.split(1):
             begin = time.process_time()
             explained = explain_in_batches(
-                subject, query, explainer=DEFAULT_EXPLAINER, settings=ExplainSettings(), clock=clock
+                session, query, explainer=DEFAULT_EXPLAINER, settings=ExplainSettings(), clock=clock
             )
             assert sum(map(len, explained)) == 1
             seconds.append(time.process_time() - begin)

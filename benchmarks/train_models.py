@@ -208,8 +208,8 @@ def train(job: Try, device: str, deadline: float | None) -> None:
 
 def tails_only(job: Try, device: str) -> dict[str, float]:
     """Rank the test facts' tails alone, as some papers do: heads are the harder half."""
-    subject = load_model(job.folder, device)
-    ranks = rank_facts(subject.settled, job.graph, subject.messages, "test")
+    session = load_model(job.folder, device)
+    ranks = rank_facts(session.settled, job.graph, session.messages, "test")
     return Accuracy.of(ranks[: ranks.numel() // 2]).as_dict()
 
 

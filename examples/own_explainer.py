@@ -38,11 +38,11 @@ class RareRelations:
 # A graph whose facts follow from known rules, and a model that reasons by exactly those rules.
 planted = plant(seed=0)
 model = RuleModel(planted.rules, planted.graph.num_entities, planted.graph.num_relations)
-subject = powerlink.Subject.of(planted.graph, model)
+session = powerlink.Session.of(planted.graph, model)
 queries = torch.from_numpy(planted.graph.test.copy())[:8]
 
 alone = powerlink.ExplainSettings(also_consider="none")  # judge this explainer's proposals and nobody else's
 for explainer in (RareRelations(), powerlink.Gradient(), powerlink.Random()):
-    found = powerlink.explain_many(subject, queries, explainer=explainer, settings=alone)
+    found = powerlink.explain_many(session, queries, explainer=explainer, settings=alone)
     drops = [e.score - e.without_all.score if e.without_all else 0.0 for e in found]  # nothing found: nothing moved
     print(f"{explainer.name:15} lowers the logit by {sum(drops) / len(drops):.2f}, mean of {len(drops)} queries")

@@ -36,9 +36,9 @@ class CommonNeighbours:
 
 knows = [("Ada", "Ben"), ("Ada", "Cleo"), ("Ben", "Dan"), ("Cleo", "Dan"), ("Dan", "Eve"), ("Ada", "Finn")]
 graph = powerlink.KnowledgeGraph.from_names("friends", {"train": [(a, "knows", b) for a, b in knows]})
-subject = powerlink.Subject.of(graph, CommonNeighbours(graph.num_entities))
+session = powerlink.Session.of(graph, CommonNeighbours(graph.num_entities))
 
-explanation = powerlink.explain(subject, "Ada", "knows", "Dan")
+explanation = powerlink.explain(session, "Ada", "knows", "Dan")
 powerlink.show(explanation)
 
 for path in explanation.paths:

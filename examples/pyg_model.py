@@ -46,7 +46,7 @@ for _ in range(60):
     loss.backward()
     optimizer.step()
 
-subject = from_pyg(encoder, decoder, graph, nodes="node_emb", relations=rel_emb)
-print(subject.name, "MRR", round(powerlink.rank(subject).mrr, 2))
-best = max(graph.test.tolist(), key=lambda fact: subject.settled.score(subject.whole, torch.tensor([fact])).item())
-powerlink.show(powerlink.explain_many(subject, torch.tensor([best])))
+session = from_pyg(encoder, decoder, graph, nodes="node_emb", relations=rel_emb)
+print(session.name, "MRR", round(powerlink.rank(session).mrr, 2))
+best = max(graph.test.tolist(), key=lambda fact: session.settled.score(session.whole, torch.tensor([fact])).item())
+powerlink.show(powerlink.explain_many(session, torch.tensor([best])))

@@ -24,10 +24,10 @@ result = pipeline(
     device="cpu",
 )
 
-subject = from_pykeen(result, data)  # with the whole data set, ranks leave out all that is known
-print(subject.name, "MRR", round(powerlink.rank(subject).mrr, 2))
-powerlink.show(powerlink.explain(subject, "uk", "treaties", "usa"))
+session = from_pykeen(result, data)  # with the whole data set, ranks leave out all that is known
+print(session.name, "MRR", round(powerlink.rank(session).mrr, 2))
+powerlink.show(powerlink.explain(session, "uk", "treaties", "usa"))
 
 result.save_to_directory(folder)
 again = load_pykeen(folder)  # what `powerlink explain --pykeen` reads; a pickle: open only what you trust
-assert again.hash == subject.hash
+assert again.hash == session.hash

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from builders import knowledge_graph, model_of, random_rows
-from powerlink import ExplainSettings, Subject, load_graph, load_model
+from powerlink import ExplainSettings, Session, load_graph, load_model
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.kg.storage import save_graph
 from powerlink.models.checkpoint import save_model, start_folder
@@ -82,8 +82,8 @@ def test_a_sweep_writes_a_file_a_model_and_a_line_each(sweep, tmp_path):
         assert {"mrr", "hits@1", "hits@3", "hits@10"} <= found["valid"].keys() & found["test"].keys()
         assert {"versions", "device", "date", "seed", "seconds_per_epoch"} <= found.keys()
         assert [tried["valid_mrr"] for tried in found["tried"]] == [found["valid"]["mrr"]]
-        subject = load_model(tmp_path / "models" / name.replace("/", "_"))
-        assert subject.name == name.split("/")[1]
+        session = load_model(tmp_path / "models" / name.replace("/", "_"))
+        assert session.name == name.split("/")[1]
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     assert sweep(*FAST)[1] == lines, "what is done is told again, not done again"
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == before
@@ -289,15 +289,15 @@ def test_the_plain_mask_it_is_measured_against_is_learned_alike(monkeypatch, sha
     from plain_mask import plain_mask  # noqa: PLC0415
 
     rows = random_rows(0, 30, 3, 140)
-    subject = Subject.of(knowledge_graph(rows, 30, 3), model_of("wgcn", "conve", 2, 30, 3, **shape))
+    session = Session.of(knowledge_graph(rows, 30, 3), model_of("wgcn", "conve", 2, 30, 3, **shape))
     explainer, settings = PowerLink(), ExplainSettings(hops=2, hub_limit=0)
     for query in random_rows(1, 30, 3, 5):
-        graph = computation_graph(subject, torch.tensor([query]), settings)
-        fast = explainer.score_edges(subject.settled, graph, 0).values[graph.kept_edges.index]
-        slow = plain_mask(subject.settled, graph, explainer, 0)
+        graph = computation_graph(session, torch.tensor([query]), settings)
+        fast = explainer.score_edges(session.settled, graph, 0).values[graph.kept_edges.index]
+        slow = plain_mask(session.settled, graph, explainer, 0)
         assert fast.dtype == slow.dtype == torch.float64
         assert slow.numel() > 50
-        start = replace(explainer, steps=0).score_edges(subject.settled, graph, 0).values[graph.kept]
+        start = replace(explainer, steps=0).score_edges(session.settled, graph, 0).values[graph.kept]
         assert (slow - start).abs().max() > 0.1, "fifty steps must have moved the mask"
         torch.testing.assert_close(fast, slow, rtol=0, atol=1e-6)
 
@@ -447,12 +447,12 @@ def test_the_rule_that_the_rules_of_choice_call_chosen_is_the_products(monkeypat
     from powerlink.verify.choice import choose_by_carried, is_reason  # noqa: PLC0415
 
     facts = random_rows(1, 16, 3, 70)
-    subject = Subject.of(knowledge_graph(facts, 16, 3), model_of("compgcn", "distmult", 2, 16, 3))
+    session = Session.of(knowledge_graph(facts, 16, 3), model_of("compgcn", "distmult", 2, 16, 3))
     queries = torch.tensor([(0, 0, 5), (1, 2, 7), (3, 1, 9), (4, 0, 2)])
     compared = 0
-    tables = choice_rules.tables(subject, queries, lambda number, steps: [False] * len(steps))
+    tables = choice_rules.tables(session, queries, lambda number, steps: [False] * len(steps))
     for query, table in zip(queries, tables, strict=True):
-        graph, paths, carried = choice_rules.candidates(subject, query)
+        graph, paths, carried = choice_rules.candidates(session, query)
         index = choose_by_carried(graph, paths, carried, choice_rules.DEPTH).index
         reasons = is_reason(paths, carried)
         chosen = [place for place in index[0].tolist() if place >= 0 and reasons[place]]

@@ -19,7 +19,7 @@ from powerlink.explainers import catalog
 from powerlink.explainers.catalog import find_recipe, make_explainer
 from powerlink.explainers.protocol import Proposal, setting
 from powerlink.explainers.slopes import fact_slopes
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings, explain_batch
 from powerlink.report.drawing import lay_out
 from powerlink.report.figure import save_figure
@@ -101,22 +101,22 @@ QUERIES = [(0, 0, 1), ROWS[3], (2, 4, 6), (5, 1, 7)]
 
 
 @pytest.fixture(scope="module")
-def subject():
-    return Subject.of(knowledge_graph(ROWS, N, R), model_of("compgcn", "distmult", 2, N, R))
+def session():
+    return Session.of(knowledge_graph(ROWS, N, R), model_of("compgcn", "distmult", 2, N, R))
 
 
-def number(subject, query, removed):
-    facts = [query, *(tuple(subject.graph.triple(f.head, f.relation, f.tail)) for f in removed)]
-    gone = {edge for fact in facts for edge in edges_of_fact(subject.messages, fact)}
+def number(session, query, removed):
+    facts = [query, *(tuple(session.graph.triple(f.head, f.relation, f.tail)) for f in removed)]
+    gone = {edge for fact in facts for edge in edges_of_fact(session.messages, fact)}
     with torch.no_grad():
-        encoded = subject.model.encode(edges_without(subject.messages, sorted(gone)))
-        return subject.model.score(encoded, torch.tensor([query])).item()
+        encoded = session.model.encode(edges_without(session.messages, sorted(gone)))
+        return session.model.score(encoded, torch.tensor([query])).item()
 
 
 @pytest.mark.parametrize("select", ["carried", "largest-drop", "mask"])
-def test_sets_are_chosen_and_judged_as_rebuilt_graphs_say(subject, select):
+def test_sets_are_chosen_and_judged_as_rebuilt_graphs_say(session, select):
     settings = ExplainSettings(select=select, also_consider="none", core=0, metrics="paper")
-    told = explain_batch(subject, triple_tensor(QUERIES), explainer=TwoFacts(), settings=settings)
+    told = explain_batch(session, triple_tensor(QUERIES), explainer=TwoFacts(), settings=settings)
     assert sum(len(explanation.evidence) for explanation in told) >= 4
     for query, explanation in zip(QUERIES, told, strict=True):
         assert explanation.paths == ()
@@ -124,16 +124,16 @@ def test_sets_are_chosen_and_judged_as_rebuilt_graphs_say(subject, select):
         for piece in explanation.evidence:
             one, other = piece.facts
             assert (piece.kind, piece.proposed_by, one.inverse) == ("set", "two-facts", False)
-            base, without = explanation.score, number(subject, query, piece.facts)
+            base, without = explanation.score, number(session, query, piece.facts)
             assert piece.score_without == pytest.approx(without, abs=1e-8)
-            alone = [base - number(subject, query, [fact]) for fact in piece.facts]
+            alone = [base - number(session, query, [fact]) for fact in piece.facts]
             assert [one.effect, other.effect] == pytest.approx(alone, abs=1e-8)
             assert piece.together == pytest.approx(sum(alone) - (base - without), abs=1e-8)
 
 
-def test_paths_and_sets_stand_side_by_side_and_are_told_in_every_form(subject, tmp_path):
+def test_paths_and_sets_stand_side_by_side_and_are_told_in_every_form(session, tmp_path):
     settings = ExplainSettings(core=0, paths=10)
-    told = explain_batch(subject, triple_tensor(QUERIES), explainer=TwoFacts(partners=6), settings=settings)
+    told = explain_batch(session, triple_tensor(QUERIES), explainer=TwoFacts(partners=6), settings=settings)
     kinds = {piece.kind for explanation in told for piece in explanation.evidence}
     assert kinds == {"path", "set"}
     for explanation in told:
@@ -154,13 +154,13 @@ def test_paths_and_sets_stand_side_by_side_and_are_told_in_every_form(subject, t
             save_figure(explanation, tmp_path / "figure.svg")
 
 
-def test_another_package_adds_a_proposer_by_one_entry_point(monkeypatch, subject):
+def test_another_package_adds_a_proposer_by_one_entry_point(monkeypatch, session):
     point = EntryPoint("two-facts", f"{__name__}:TwoFacts", catalog.GROUP)
     monkeypatch.setattr(catalog, "registered_elsewhere", lambda: {"two-facts": point})
     explainer = make_explainer("two-facts", {"partners": 1})
     assert explainer == TwoFacts(partners=1)
     assert find_recipe("two-facts").line.startswith("Sets of two facts")
-    told = explain_many(subject, triple_tensor(QUERIES), explainer=explainer)
+    told = explain_many(session, triple_tensor(QUERIES), explainer=explainer)
     assert {piece.proposed_by for e in told for piece in e.evidence} >= {"two-facts"}
     with pytest.raises(SettingsError, match="two-facts has no setting 'partner'"):
         make_explainer("two-facts", {"partner": 0})
@@ -198,6 +198,6 @@ class Faulty(TwoFacts):
         ("mask", "returned scores from 2 to 2; kept edges need"),
     ],
 )
-def test_a_proposal_that_cannot_be_is_refused_by_name(subject, fault, said):
+def test_a_proposal_that_cannot_be_is_refused_by_name(session, fault, said):
     with pytest.raises(ExplainerError, match=f"^the explainer faulty {re.escape(said)}"):
-        explain_batch(subject, triple_tensor(QUERIES), explainer=Faulty(fault=fault))
+        explain_batch(session, triple_tensor(QUERIES), explainer=Faulty(fault=fault))

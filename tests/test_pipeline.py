@@ -15,7 +15,7 @@ from powerlink.explainers.protocol import EdgeScores
 from powerlink.explainers.remarks import HOLLOW, NO_WALK, SATURATED, SATURATED_EVERYWHERE
 from powerlink.explanation import MadeBy, Query, Status
 from powerlink.models.link_model import build_model
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
 from powerlink.pipeline import explain_batch as explain
 
@@ -39,13 +39,13 @@ EXPLAINED = {Status.EXPLAINED}
 
 
 @pytest.fixture(scope="module")
-def subject():
-    return Subject.of(GRAPH, model_of("compgcn", "distmult", 2, N, R))
+def session():
+    return Session.of(GRAPH, model_of("compgcn", "distmult", 2, N, R))
 
 
 @pytest.fixture(scope="module")
-def told(subject):
-    return explain(subject, triple_tensor(QUERIES), explainer=QUICK, seed=3)
+def told(session):
+    return explain(session, triple_tensor(QUERIES), explainer=QUICK, seed=3)
 
 
 def facts(explanation):
@@ -80,11 +80,11 @@ def assert_alike(one, other):
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_a_batch_is_its_queries_one_by_one_in_any_order(name, precision):
     model = model_of(*name.split("-"), 2, N, R)
-    subject = Subject.of(GRAPH, model if precision == "float64" else model.float())
-    together = explain(subject, triple_tensor(QUERIES), explainer=QUICK, seed=3)
-    backwards = explain(subject, triple_tensor(QUERIES[::-1]), explainer=QUICK, seed=3)
+    session = Session.of(GRAPH, model if precision == "float64" else model.float())
+    together = explain(session, triple_tensor(QUERIES), explainer=QUICK, seed=3)
+    backwards = explain(session, triple_tensor(QUERIES[::-1]), explainer=QUICK, seed=3)
     for query, one, other in zip(QUERIES, together, backwards[::-1], strict=True):
-        (alone,) = explain(subject, triple_tensor([query]), explainer=QUICK, seed=3)
+        (alone,) = explain(session, triple_tensor([query]), explainer=QUICK, seed=3)
         assert_alike(one, alone)
         assert_alike(one, other)
 
@@ -114,19 +114,19 @@ def test_statuses_say_why_a_query_has_no_paths(told):
     assert sum(s in EXPLAINED for s in status) >= 4
 
 
-def test_a_batch_without_anything_to_search_is_told_all_the_same(subject):
-    (told,) = explain(subject, triple_tensor([(0, 0, 16)]), explainer=QUICK)
+def test_a_batch_without_anything_to_search_is_told_all_the_same(session):
+    (told,) = explain(session, triple_tensor([(0, 0, 16)]), explainer=QUICK)
     assert told.status == Status.NO_PATH
-    assert [e.status for e in explain(subject, triple_tensor([(1, 0, 1), (0, 0, 18)]), explainer=QUICK)] == [
+    assert [e.status for e in explain(session, triple_tensor([(1, 0, 1), (0, 0, 18)]), explainer=QUICK)] == [
         Status.HEAD_IS_TAIL,
         Status.ENTITY_WITHOUT_FACTS,
     ]
-    assert explain(subject, triple_tensor([])) == []
+    assert explain(session, triple_tensor([])) == []
 
 
-def test_an_entity_whose_only_fact_is_the_one_in_question_has_no_path(subject):
+def test_an_entity_whose_only_fact_is_the_one_in_question_has_no_path(session):
     for query in [(16, 0, 17), (17, 0 + R, 16)]:
-        (told,) = explain(subject, triple_tensor([query]), explainer=QUICK)
+        (told,) = explain(session, triple_tensor([query]), explainer=QUICK)
         assert told.status == Status.NO_PATH
         assert told.size.edges == 0
 
@@ -152,11 +152,11 @@ def test_paths_lead_from_head_to_tail_along_facts_of_the_graph(told):
 
 
 @pytest.mark.parametrize("select", ["carried", "largest-drop", "mask"])
-def test_a_training_fact_never_shows_itself(subject, select):
+def test_a_training_fact_never_shows_itself(session, select):
     queries = [*ROWS, *((t, r + R, h) for h, r, t in ROWS)]
     settings = ExplainSettings(select=select)
     for (head, relation, tail), told in zip(
-        queries, explain(subject, triple_tensor(queries), explainer=Random(), settings=settings), strict=True
+        queries, explain(session, triple_tensor(queries), explainer=Random(), settings=settings), strict=True
     ):
         own = (head, relation, tail) if relation < R else (tail, relation - R, head)
         shown = {(f.head, f.relation, f.tail) for path in told.paths for f in path.facts}
@@ -164,10 +164,10 @@ def test_a_training_fact_never_shows_itself(subject, select):
 
 
 @pytest.mark.parametrize("select", ["carried", "largest-drop"])
-def test_what_is_explained_lowers_the_score_and_by_the_largest_drop_step_by_step(subject, select):
+def test_what_is_explained_lowers_the_score_and_by_the_largest_drop_step_by_step(session, select):
     settings = ExplainSettings(select=select)
     explained = 0
-    for explanation in explain(subject, triple_tensor(QUERIES), explainer=QUICK, settings=settings):
+    for explanation in explain(session, triple_tensor(QUERIES), explainer=QUICK, settings=settings):
         if explanation.status in EXPLAINED:
             explained += 1
             assert explanation.without_all.score < explanation.score
@@ -201,7 +201,7 @@ def _stored(fact):
 
 def test_a_mask_that_says_nothing_is_told_so():
     chain = knowledge_graph([(0, 0, 1), (1, 0, 3), (0, 0, 2), (2, 0, 3)], 4, 1)
-    subject = Subject.of(chain, MessageSum([1.0] * 4, num_layers=2))
+    session = Session.of(chain, MessageSum([1.0] * 4, num_layers=2))
 
     @dataclass(frozen=True)
     class Constant:
@@ -213,7 +213,7 @@ def test_a_mask_that_says_nothing_is_told_so():
             return EdgeScores(self.value * graph.kept.double())
 
     def remarks(explainer):
-        return explain(subject, triple_tensor([(0, 0, 3)]), explainer=explainer)[0].remarks
+        return explain(session, triple_tensor([(0, 0, 3)]), explainer=explainer)[0].remarks
 
     assert remarks(Constant(value=0.99)) == (SATURATED_EVERYWHERE, SATURATED)
     assert remarks(Constant(value=0.5)) == ()
@@ -224,18 +224,18 @@ def test_a_mask_that_says_nothing_is_told_so():
 def test_a_score_that_is_not_finite_is_told_as_such_and_disturbs_nobody():
     values = [1.0] * N
     values[18] = values[19] = float("nan")
-    subject = Subject.of(GRAPH, MessageSum(values))
-    told = explain(subject, triple_tensor([(0, 0, 18), (0, 0, 1), (19, 0, 19)]), explainer=QUICK)
+    session = Session.of(GRAPH, MessageSum(values))
+    told = explain(session, triple_tensor([(0, 0, 18), (0, 0, 1), (19, 0, 19)]), explainer=QUICK)
     assert [e.status for e in told] == [Status.NOT_FINITE, Status.EXPLAINED, Status.NOT_FINITE]
     assert told[0].score is None
     assert told[0].rank is None
-    infinite = Subject.of(GRAPH, MessageSum([float("inf")] * N))
+    infinite = Session.of(GRAPH, MessageSum([float("inf")] * N))
     assert explain(infinite, triple_tensor([(0, 0, 1)]), explainer=QUICK)[0].status == Status.NOT_FINITE
 
 
 def test_paths_that_do_not_lower_the_score_are_not_shown():
-    subject = Subject.of(GRAPH, MessageSum([0.0] * N))
-    (told,) = explain(subject, triple_tensor([(0, 0, 1)]), explainer=QUICK)
+    session = Session.of(GRAPH, MessageSum([0.0] * N))
+    (told,) = explain(session, triple_tensor([(0, 0, 1)]), explainer=QUICK)
     assert told.status == Status.NO_EFFECT
     assert told.considered > 0
     assert told.paths == ()
@@ -247,30 +247,30 @@ def test_a_model_that_ignores_its_edges_is_told_to_have_no_effect():
         def encode(self, graph, edge_weight=None):
             return super().encode(graph, torch.zeros(graph.num_edges))
 
-    subject = Subject.of(GRAPH, Deaf([1.0] * N))
+    session = Session.of(GRAPH, Deaf([1.0] * N))
     for explainer in (QUICK, Gradient(), Random()):
-        (told,) = explain(subject, triple_tensor([(0, 0, 1)]), explainer=explainer)
+        (told,) = explain(session, triple_tensor([(0, 0, 1)]), explainer=explainer)
         assert told.status == Status.NO_EFFECT
 
 
 def test_when_no_walk_is_short_enough_a_remark_says_the_path_term_was_off():
     chain = knowledge_graph([(0, 0, 1), (1, 0, 2), (2, 0, 3)], 4, 1)
-    subject = Subject.of(chain, MessageSum([1.0] * 4))
+    session = Session.of(chain, MessageSum([1.0] * 4))
     ask = triple_tensor([(0, 0, 3)])
-    (short,) = explain(subject, ask, explainer=PowerLink(steps=3, order=2))
+    (short,) = explain(session, ask, explainer=PowerLink(steps=3, order=2))
     assert short.status == Status.EXPLAINED
     assert NO_WALK in short.remarks
     assert len(short.paths[0].facts) == 3
-    (enough,) = explain(subject, ask, explainer=PowerLink(steps=3, order=3))
+    (enough,) = explain(session, ask, explainer=PowerLink(steps=3, order=3))
     assert NO_WALK not in enough.remarks
-    (no_such_term,) = explain(subject, ask, explainer=Random())
+    (no_such_term,) = explain(session, ask, explainer=Random())
     assert not no_such_term.remarks
 
 
-def test_a_fact_through_its_inverse_tells_the_same_fact_with_heads_ranked(subject):
+def test_a_fact_through_its_inverse_tells_the_same_fact_with_heads_ranked(session):
     head, relation, tail = ROWS[9]
     forward, inverse = explain(
-        subject, triple_tensor([(head, relation, tail), (tail, relation + R, head)]), explainer=QUICK
+        session, triple_tensor([(head, relation, tail), (tail, relation + R, head)]), explainer=QUICK
     )
     assert (forward.query.head, forward.query.relation, forward.query.tail) == (
         inverse.query.head,
@@ -298,15 +298,15 @@ def test_the_model_and_the_generators_are_left_as_they_were_even_after_an_error(
     model.decoder.eval()  # a user's own choice, to be respected
     for parameter in list(model.parameters())[:2]:
         parameter.grad = torch.ones_like(parameter)
-    subject = Subject.of(GRAPH, model)
+    session = Session.of(GRAPH, model)
     state = copy.deepcopy(model.state_dict())
     flags = [module.training for module in model.modules()]
     generator = torch.get_rng_state()
     if explainer.name == "broken":
         with pytest.raises(ArithmeticError):
-            explain(subject, triple_tensor(QUERIES), explainer=explainer)
+            explain(session, triple_tensor(QUERIES), explainer=explainer)
     else:
-        explain(subject, triple_tensor(QUERIES), explainer=explainer)
+        explain(session, triple_tensor(QUERIES), explainer=explainer)
         assert torch.equal(torch.get_rng_state(), generator)
     assert [module.training for module in model.modules()] == flags
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
@@ -320,29 +320,29 @@ def test_the_model_and_the_generators_are_left_as_they_were_even_after_an_error(
 def test_a_model_in_training_mode_is_explained_as_in_eval_mode():
     model = build_model(settings_of("wgcn", "distmult", 2), N, R)
     ask = triple_tensor(QUERIES[:4])
-    first = explain(Subject.of(GRAPH, model.eval()), ask, explainer=QUICK)
-    second = explain(Subject.of(GRAPH, model.train()), ask, explainer=QUICK)
+    first = explain(Session.of(GRAPH, model.eval()), ask, explainer=QUICK)
+    second = explain(Session.of(GRAPH, model.train()), ask, explainer=QUICK)
     assert first == second
 
 
-def test_explaining_works_where_gradients_are_switched_off(subject, told):
+def test_explaining_works_where_gradients_are_switched_off(session, told):
     with torch.no_grad():
-        again = explain(subject, triple_tensor(QUERIES), explainer=QUICK, seed=3)
+        again = explain(session, triple_tensor(QUERIES), explainer=QUICK, seed=3)
     assert again == told
 
 
-def test_the_paper_selects_by_cost_and_other_proposers_stay_out(subject):
+def test_the_paper_selects_by_cost_and_other_proposers_stay_out(session):
     settings = ExplainSettings(select="mask", paths=3)
-    for told in explain(subject, triple_tensor(QUERIES[:4]), explainer=QUICK, settings=settings):
+    for told in explain(session, triple_tensor(QUERIES[:4]), explainer=QUICK, settings=settings):
         costs = [path.cost for path in told.paths]
         assert costs == sorted(costs)
         assert {path.proposed_by for path in told.paths} == {"power-link"}
         assert 1 <= len(told.paths) <= 3
 
 
-def test_lengths_counts_and_proposers_follow_the_settings(subject):
+def test_lengths_counts_and_proposers_follow_the_settings(session):
     settings = ExplainSettings(paths=2, candidates=6, min_length=2, max_length=2, also_consider="none")
-    for told in explain(subject, triple_tensor(QUERIES[:4]), explainer=QUICK, settings=settings):
+    for told in explain(session, triple_tensor(QUERIES[:4]), explainer=QUICK, settings=settings):
         assert len(told.paths) <= 2
         assert told.considered <= 6
         assert all(len(path.facts) == 2 for path in told.paths)
@@ -353,16 +353,16 @@ def test_lengths_counts_and_proposers_follow_the_settings(subject):
 def test_pruning_does_not_hide_the_only_paths_of_the_allowed_lengths(hub_limit):
     # another relation joins 0 and 2 directly; the way round leads through a hub
     rows = [(0, 1, 2), (0, 0, 1), (1, 0, 2), *((1, 0, v) for v in range(3, 8))]
-    subject = Subject.of(knowledge_graph(rows, 8, 2), MessageSum([1.0] * 8))
+    session = Session.of(knowledge_graph(rows, 8, 2), MessageSum([1.0] * 8))
     settings = ExplainSettings(min_length=2, hub_limit=hub_limit, hops=2)
-    (told,) = explain(subject, triple_tensor([(0, 0, 2)]), explainer=Random(), settings=settings)
+    (told,) = explain(session, triple_tensor([(0, 0, 2)]), explainer=Random(), settings=settings)
     assert told.status == Status.EXPLAINED
     assert len(told.paths[0].facts) == 2
 
 
-def test_who_made_it_is_noted_on_every_explanation(subject):
+def test_who_made_it_is_noted_on_every_explanation(session):
     made_by = MadeBy("power-link", {}, {}, 0, GRAPH.fingerprint, "compgcn-distmult", "", {})
-    told = explain(subject, triple_tensor(QUERIES), explainer=QUICK, made_by=made_by)
+    told = explain(session, triple_tensor(QUERIES), explainer=QUICK, made_by=made_by)
     assert {explanation.status for explanation in told if explanation.made_by is not made_by} == set()
 
 

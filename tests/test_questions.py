@@ -11,7 +11,7 @@ from builders import edges_of_fact, edges_without, knowledge_graph, model_of, ra
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
 from powerlink.explainers.slopes import Slopes, fact_slopes
 from powerlink.graphs.computation_graph import extract
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings, computation_graph, explain_batch
 from powerlink.questions import Questions, asked_by_weight
 from powerlink.verify.paper_protocol import measure_paper
@@ -24,8 +24,8 @@ MODELS = ["compgcn-distmult", "rgcn-transe", "wgcn-conve"]
 
 
 @pytest.fixture(params=MODELS, scope="module")
-def subject(request):
-    return Subject.of(knowledge_graph(ROWS, N, R), model_of(*request.param.split("-"), 2, N, R))
+def session(request):
+    return Session.of(knowledge_graph(ROWS, N, R), model_of(*request.param.split("-"), 2, N, R))
 
 
 @pytest.fixture(scope="module")
@@ -39,45 +39,45 @@ def triples_of(questions, q):
     return [(head, relation, tail), *([(head, relation, foil)] if foil >= 0 else [])]
 
 
-def number(subject, questions, q, removed=()):
+def number(session, questions, q, removed=()):
     """Delete facts (head, relation, tail) and those in question from the whole graph, and ask with PyTorch alone."""
-    gone = {edge for fact in (*triples_of(questions, q), *removed) for edge in edges_of_fact(subject.messages, fact)}
+    gone = {edge for fact in (*triples_of(questions, q), *removed) for edge in edges_of_fact(session.messages, fact)}
     with torch.no_grad():
-        encoded = subject.model.encode(edges_without(subject.messages, sorted(gone)))
-        logits = subject.model.score(encoded, torch.tensor(triples_of(questions, q)))
+        encoded = session.model.encode(edges_without(session.messages, sorted(gone)))
+        logits = session.model.score(encoded, torch.tensor(triples_of(questions, q)))
     return (logits[0] - logits[1:].sum()).item()
 
 
-def as_ids(subject, fact):
-    return tuple(subject.graph.triple(fact.head, fact.relation, fact.tail))
+def as_ids(session, fact):
+    return tuple(session.graph.triple(fact.head, fact.relation, fact.tail))
 
 
 @pytest.mark.parametrize("select", ["carried", "largest-drop", "mask"])
-def test_what_is_told_of_a_foil_is_what_rebuilt_graphs_say(subject, questions, select):
-    told = explain_batch(subject, questions, settings=ExplainSettings(select=select, core=0))
+def test_what_is_told_of_a_foil_is_what_rebuilt_graphs_say(session, questions, select):
+    told = explain_batch(session, questions, settings=ExplainSettings(select=select, core=0))
     assert any(e.evidence for e in told)
     for q, explanation in enumerate(told):
-        names = subject.graph.entities
+        names = session.graph.entities
         assert explanation.query.foil == (names[int(FOILS[q])] if FOILS[q] >= 0 else None)
-        assert explanation.score == pytest.approx(number(subject, questions, q), abs=1e-8)
-        shown = [[as_ids(subject, fact) for fact in piece.facts] for piece in explanation.evidence]
+        assert explanation.score == pytest.approx(number(session, questions, q), abs=1e-8)
+        shown = [[as_ids(session, fact) for fact in piece.facts] for piece in explanation.evidence]
         for piece, facts in zip(explanation.evidence, shown, strict=True):
-            assert piece.score_without == pytest.approx(number(subject, questions, q, facts), abs=1e-8)
+            assert piece.score_without == pytest.approx(number(session, questions, q, facts), abs=1e-8)
             for fact, own in zip(piece.facts, facts, strict=True):
-                effect = explanation.score - number(subject, questions, q, [own])
+                effect = explanation.score - number(session, questions, q, [own])
                 assert fact.effect == pytest.approx(effect if fact.visible else 0.0, abs=1e-8)
         if explanation.evidence:
             every = [fact for facts in shown for fact in facts]
-            assert explanation.without_all.score == pytest.approx(number(subject, questions, q, every), abs=1e-8)
-            kept = set(map(tuple, subject.graph.train.tolist())) - set(every)
-            alone = number(subject, questions, q, sorted(kept))
+            assert explanation.without_all.score == pytest.approx(number(session, questions, q, every), abs=1e-8)
+            kept = set(map(tuple, session.graph.train.tolist())) - set(every)
+            alone = number(session, questions, q, sorted(kept))
             assert explanation.only_these.score == pytest.approx(alone, abs=1e-8)
 
 
-def test_slopes_are_those_of_the_difference(subject, questions):
-    graph = extract(subject.messages, questions.triples, 2, questions.foils)
-    slopes = fact_slopes(subject.settled, graph)
-    ask = asked_by_weight(subject.settled, graph, graph)
+def test_slopes_are_those_of_the_difference(session, questions):
+    graph = extract(session.messages, questions.triples, 2, questions.foils)
+    slopes = fact_slopes(session.settled, graph)
+    ask = asked_by_weight(session.settled, graph, graph)
     for edge in range(0, graph.num_edges, 7):
         weights = torch.ones(2, graph.num_edges, dtype=torch.float64)
         both = [edge, int(graph.reverse[edge])]
@@ -88,9 +88,9 @@ def test_slopes_are_those_of_the_difference(subject, questions):
         assert slopes[edge].item() == pytest.approx(rise, rel=1e-3, abs=1e-6)
 
 
-def test_the_graph_reaches_around_the_foil_and_leaves_both_facts_out(subject):
+def test_the_graph_reaches_around_the_foil_and_leaves_both_facts_out(session):
     questions = Questions(triple_tensor([ROWS[0]]), torch.tensor([ROWS[1][2]]))
-    graph = extract(subject.messages, questions.triples, 1, questions.foils)
+    graph = extract(session.messages, questions.triples, 1, questions.foils)
     assert ROWS[1][2] in graph.entity.tolist()
     there = set(
         zip(
@@ -106,38 +106,38 @@ def test_the_graph_reaches_around_the_foil_and_leaves_both_facts_out(subject):
     assert graph.level[graph.foil].tolist() == [0]
 
 
-def test_a_batch_of_questions_says_what_each_says_alone(subject, questions):
-    together = explain_batch(subject, questions)
+def test_a_batch_of_questions_says_what_each_says_alone(session, questions):
+    together = explain_batch(session, questions)
     for q in range(len(questions)):
-        (alone,) = explain_batch(subject, questions[torch.tensor([q])])
+        (alone,) = explain_batch(session, questions[torch.tensor([q])])
         assert [p.facts for p in alone.evidence] == [p.facts for p in together[q].evidence]
         assert alone.score == pytest.approx(together[q].score, abs=1e-9)
 
 
-def test_a_learned_explainer_and_the_papers_figures_ask_the_same_number(subject, questions):
+def test_a_learned_explainer_and_the_papers_figures_ask_the_same_number(session, questions):
     settings = ExplainSettings(metrics="paper", core=0)
-    told = explain_batch(subject, questions, explainer=PowerLinkPlus(steps=4), settings=settings)
-    graph = computation_graph(subject, questions, settings)
+    told = explain_batch(session, questions, explainer=PowerLinkPlus(steps=4), settings=settings)
+    graph = computation_graph(session, questions, settings)
     nothing = torch.zeros(graph.num_edges, dtype=torch.float64)
-    found = measure_paper(subject.settled, graph, nothing, torch.full((4, 1, 1), -1), [1])
+    found = measure_paper(session.settled, graph, nothing, torch.full((4, 1, 1), -1), [1])
     with torch.no_grad():
-        plain = torch.sigmoid(removal(subject.settled, graph).now())
+        plain = torch.sigmoid(removal(session.settled, graph).now())
     for q, explanation in enumerate(told):
         assert 1 / (1 + math.exp(-explanation.score)) == pytest.approx(plain[q].item(), abs=1e-9)
         for piece in explanation.evidence:
-            facts = [as_ids(subject, fact) for fact in piece.facts]
-            assert piece.score_without == pytest.approx(number(subject, questions, q, facts), abs=1e-8)
+            facts = [as_ids(session, fact) for fact in piece.facts]
+            assert piece.score_without == pytest.approx(number(session, questions, q, facts), abs=1e-8)
     assert found.fidelity_plus.abs().max() < 1e-12, "an empty mask takes nothing away"
 
 
-def test_what_must_not_be_passed_is_passed_by_no_evidence(subject):
+def test_what_must_not_be_passed_is_passed_by_no_evidence(session):
     queries = triple_tensor([(0, 0, 1), (2, 1, 6)])
     settings = ExplainSettings(core=0, select="mask", paths=10)
-    free = explain_batch(subject, queries, settings=settings)
+    free = explain_batch(session, queries, settings=settings)
     through = {name for e in free for p in e.paths for f in p.facts for name in (f.head, f.tail)}
     named = sorted(through - {"e0", "e1", "e2", "e6"})
     barred = [int(named[0][1:]), 2]  # 2 is an end of the second question, and may be passed there
-    held = explain_batch(subject, Questions(queries, not_through=tuple(barred)), settings=settings)
+    held = explain_batch(session, Questions(queries, not_through=tuple(barred)), settings=settings)
     for q, (before, after) in enumerate(zip(free, held, strict=True)):
         assert before.score == after.score, "the model is asked the same"
         ends = {before.query.head, before.query.tail}
@@ -147,8 +147,8 @@ def test_what_must_not_be_passed_is_passed_by_no_evidence(subject):
     assert any(before.paths != after.paths for before, after in zip(free, held, strict=True))
 
 
-def test_explainers_that_learn_nothing_know_of_the_foil_too(subject, questions):
-    graph = computation_graph(subject, questions, ExplainSettings())
-    plain = computation_graph(subject, questions.triples, ExplainSettings())
-    scores = Slopes().score_edges(subject.settled, graph, 0).values
+def test_explainers_that_learn_nothing_know_of_the_foil_too(session, questions):
+    graph = computation_graph(session, questions, ExplainSettings())
+    plain = computation_graph(session, questions.triples, ExplainSettings())
+    scores = Slopes().score_edges(session.settled, graph, 0).values
     assert scores.numel() == graph.num_edges >= plain.num_edges

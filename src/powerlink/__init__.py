@@ -19,15 +19,18 @@ from powerlink.models.checkpoint import load_model
 from powerlink.models.link_model import ModelSettings
 from powerlink.models.prediction import predict
 from powerlink.models.protocol import Embeddings, LinkModel
-from powerlink.models.subject import Subject, rank
+from powerlink.models.session import Session, rank
 from powerlink.models.training import TrainingSettings
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.figure import save_figure
 from powerlink.report.schema import read_explanations
 from powerlink.report.show import show, write_explanations, write_page
+from powerlink.run.compare import compare
+from powerlink.run.comparison_folder import CompareSettings
 from powerlink.run.explain_many import explain, explain_many
 from powerlink.run.fitting import fit_explainer
 from powerlink.run.train_folder import train
+from powerlink.sources import open_model
 from powerlink.verify.metrics import evaluate
 
 __all__ = [
@@ -36,8 +39,9 @@ __all__ = [
     "ModelSettings",
     "TrainingSettings",
     "train",
+    "open_model",
     "load_model",
-    "Subject",
+    "Session",
     "LinkModel",
     "Embeddings",
     "rank",
@@ -45,6 +49,8 @@ __all__ = [
     "explain",
     "explain_many",
     "ExplainSettings",
+    "compare",
+    "CompareSettings",
     "Slopes",
     "PowerLink",
     "PowerLinkPlus",
@@ -67,4 +73,6 @@ def __getattr__(name: str) -> object:
     """Load `powerlink.adapters` and `powerlink.testing` when they are first named: PyG takes seconds to import."""
     if name in ("adapters", "testing"):
         return import_module(f"powerlink.{name}")
+    if name == "Subject":  # what a Session was called before
+        return Session
     raise AttributeError(f"module 'powerlink' has no attribute {name!r}")

@@ -21,7 +21,7 @@ from powerlink.graphs.prune import prune
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.memory import Room
 from powerlink.models.calibration import Calibration
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.narrate import Findings, name_query, narrate, unexplained
 from powerlink.paths.propose import Cost, has_path
 from powerlink.questions import Questions
@@ -92,7 +92,7 @@ class ExplainSettings:
 
 
 def explain_batch(
-    subject: Subject,
+    session: Session,
     questions: Questions | Tensor,
     *,
     explainer: AnyExplainer | None = None,
@@ -107,7 +107,7 @@ def explain_batch(
     """
     way = {"": settings or ExplainSettings()}
     origin = {} if made_by is None else {"": made_by}
-    return explain_in_ways(subject, questions, way, explainer=explainer, seed=seed, made_by=origin, room=room)[""].told
+    return explain_in_ways(session, questions, way, explainer=explainer, seed=seed, made_by=origin, room=room)[""].told
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Told:
 
 
 def explain_in_ways(
-    subject: Subject,
+    session: Session,
     questions: Questions | Tensor,
     ways: Mapping[Way, ExplainSettings],
     *,
@@ -131,20 +131,20 @@ def explain_in_ways(
     """Explain a batch in several ways that look at the same graphs and differ in how they choose among its evidence."""
     explainer, made_by, first = explainer or DEFAULT_EXPLAINER, made_by or {}, next(iter(ways.values()))
     if isinstance(explainer, Fitted):
-        explainer.check_fit(subject)
-    device = subject.messages.device
+        explainer.check_fit(session)
+    device = session.messages.device
     questions, room = Questions.of(questions).to(device), room or Room.of(device)
     with plain_torch(device), timed(if_heard=True) as shared:
         with stage("rank the prediction"):
-            standing = standing_of(subject, questions, room)
+            standing = standing_of(session, questions, room)
         with stage("calibrate"):
-            calibration = subject.calibration
-        closed = _told_at_once(subject, questions, standing)
+            calibration = session.calibration
+        closed = _told_at_once(session, questions, standing)
         left = torch.tensor([i for i in range(len(questions)) if i not in closed], device=device)
         if left.numel():
             with stage("extract and prune"):
-                graph = computation_graph(subject, questions[left], first)
-            oracle = Removal.of(subject, graph, room)
+                graph = computation_graph(session, questions[left], first)
+            oracle = Removal.of(session, graph, room)
             asking = replace(first.wish, at_once=room.edges)
             proposing = Proposing(oracle, graph, asking, seed, questions.allowed(graph))
     found: dict[Way, Told] = {}
@@ -159,7 +159,7 @@ def explain_in_ways(
                 with stage("judge"):
                     findings = Findings(graph, proposals, choice, _judge(oracle, proposals, choice, settings))
                 with stage("tell"):
-                    told = narrate(subject.graph, findings, here, origin)
+                    told = narrate(session.graph, findings, here, origin)
                 stories |= dict(zip(left.tolist(), told, strict=True))
         found[way] = Told(
             [_with_probability(stories[i], calibration) for i in range(len(questions))],
@@ -185,12 +185,12 @@ def _judge(oracle: Removal, proposals: Proposals, choice: Choice, settings: Expl
     return judge(oracle, choice.edges_of(proposals.candidates.evidence), carried=carried, paper_mask=mask)
 
 
-def computation_graph(subject: Subject, questions: Questions | Tensor, settings: ExplainSettings) -> ComputationGraph:
+def computation_graph(session: Session, questions: Questions | Tensor, settings: ExplainSettings) -> ComputationGraph:
     """Extract and prune, with the whole graph's encoding as features."""
     questions = Questions.of(questions)
-    hops = settings.hops or subject.settled.num_layers
-    graph = prune_for(extract(subject.messages, questions.triples, hops, questions.foils), settings)
-    return graph.with_features(subject.whole.entity, subject.whole.relation)
+    hops = settings.hops or session.settled.num_layers
+    graph = prune_for(extract(session.messages, questions.triples, hops, questions.foils), settings)
+    return graph.with_features(session.whole.entity, session.whole.relation)
 
 
 def prune_for(graph: ComputationGraph, settings: ExplainSettings) -> ComputationGraph:
@@ -203,9 +203,9 @@ def prune_for(graph: ComputationGraph, settings: ExplainSettings) -> Computation
     return pruned
 
 
-def _told_at_once(subject: Subject, questions: Questions, standing: Standing) -> dict[int, Explanation]:
+def _told_at_once(session: Session, questions: Questions, standing: Standing) -> dict[int, Explanation]:
     """Tell the questions for which no evidence can be looked for, by their place in the batch."""
-    row, ends = subject.messages.row, questions.triples[:, [0, 2]]
+    row, ends = session.messages.row, questions.triples[:, [0, 2]]
     alone = (row[ends + 1] == row[ends]).any(1)
     foils = [-1] * len(questions) if questions.foils is None else questions.foils.tolist()
     said = zip(
@@ -222,7 +222,7 @@ def _told_at_once(subject: Subject, questions: Questions, standing: Standing) ->
             status = Status.ENTITY_WITHOUT_FACTS
         else:
             continue
-        told[i] = unexplained(name_query(subject.graph, (head, relation, tail), foil), status, outcome, None)
+        told[i] = unexplained(name_query(session.graph, (head, relation, tail), foil), status, outcome, None)
     return told
 
 

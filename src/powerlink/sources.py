@@ -14,19 +14,19 @@ import torch
 
 from powerlink.errors import ModelError, UnknownNameError
 from powerlink.models.checkpoint import load_model, read_description, read_settings
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 
 GROUP = "powerlink.models"  # the entry-point group in which other packages register a scheme
-Opening = Callable[[str, torch.device | str], Subject]  # what is behind the scheme, and where to compute
+Opening = Callable[[str, torch.device | str], Session]  # what is behind the scheme, and where to compute
 
 
-def open_model(source: str | Path, device: torch.device | str = "cpu") -> Subject:
+def open_model(source: str | Path, device: torch.device | str = "cpu") -> Session:
     """Open a model: a folder made by `powerlink train`, `pykeen:DIR`, `pyg:MODULE:FUNCTION[:FILE]`, or another."""
     scheme, rest = scheme_of(source)
     if scheme is None:
         return load_model(source, device)
     opened = _opening(scheme)(rest, device)
-    if not isinstance(opened, Subject):
+    if not isinstance(opened, Session):
         raise ModelError(
             f"{source} gave a {type(opened).__name__}, not what from_pyg, from_pykeen or Session.of return"
         )
@@ -80,14 +80,14 @@ def _registered() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
-def _open_pykeen(folder: str, device: torch.device | str) -> Subject:
+def _open_pykeen(folder: str, device: torch.device | str) -> Session:
     """A folder that PyKEEN's result.save_to_directory wrote; its model is a pickle: open only what you trust."""
     from powerlink.adapters.pykeen import load_pykeen  # noqa: PLC0415 - PyKEEN takes seconds to import
 
     return load_pykeen(folder, device)
 
 
-def _open_pyg(named: str, device: torch.device | str) -> Subject:
+def _open_pyg(named: str, device: torch.device | str) -> Session:
     """A factory, MODULE:FUNCTION[:FILE]: called with the file, if there is one, it returns what from_pyg does."""
     module, _, rest = named.partition(":")
     function, _, file = rest.partition(":")
@@ -100,7 +100,7 @@ def _open_pyg(named: str, device: torch.device | str) -> Subject:
     except (ImportError, AttributeError) as error:
         raise ModelError(f"pyg:{named} cannot be found: {error}") from error
     with torch.device(device):
-        made: Subject = factory(file) if file else factory()
+        made: Session = factory(file) if file else factory()
     return made
 
 

@@ -13,7 +13,7 @@ from powerlink.adapters.needs import needs_of
 from powerlink.adapters.normaliser import Given
 from powerlink.graphs.computation_graph import extract
 from powerlink.graphs.what_if import Removals, changed_nodes, what_if
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from pyg_encoders import LAYERS, draw_encoder
 
 N, R, WIDTH = 40, 3, 8
@@ -49,11 +49,11 @@ def test_a_layer_that_looks_further_is_told_more():
     assert chain([2], calls=1, hops=2) == [([2, 3], [0, 1, 4])]
 
 
-def both_ways(subject: Subject) -> tuple[torch.Tensor, torch.Tensor]:
+def both_ways(session: Session) -> tuple[torch.Tensor, torch.Tensor]:
     """Vectors of heads and tails after removals, with only what is needed and with everything."""
     queries = torch.tensor([[0, 1, 5], [7, 0, 2], [3, 2, 30], [11, 1, 4]])
-    model = subject.model
-    part = extract(subject.messages, queries, model.num_layers)
+    model = session.model
+    part = extract(session.messages, queries, model.num_layers)
     removals = Removals.of(part, 4, torch.arange(4).repeat_interleave(3), torch.randint(part.num_edges, (12,)))
     changes = changed_nodes(part, removals, model.num_layers, wanted=torch.stack([part.head, part.tail], 1))
     world = what_if(part, removals, changes, model.num_layers, focused=True)
@@ -61,7 +61,7 @@ def both_ways(subject: Subject) -> tuple[torch.Tensor, torch.Tensor]:
     found = []
     for hops in (model.num_layers, None):
         model.runner.save(hops)
-        rows = [model.encode(world), model.encode(world, weight), model.encode(subject.messages)]
+        rows = [model.encode(world), model.encode(world, weight), model.encode(session.messages)]
         found.append(torch.cat([rows[0].entity[world.level == 0], rows[1].entity[world.level == 0], rows[2].entity]))
     return found[0], found[1]
 
@@ -70,13 +70,13 @@ def both_ways(subject: Subject) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("layer", LAYERS)
 def test_nothing_changes_when_the_rest_is_left_out(layer, normaliser):
     encoder = draw_encoder(layer, N, 2 * R)
-    subject = from_pyg(encoder, "distmult", GRAPH, nodes="node_emb", relations=encoder.rel_emb, normaliser=normaliser)
+    session = from_pyg(encoder, "distmult", GRAPH, nodes="node_emb", relations=encoder.rel_emb, normaliser=normaliser)
     if layer == "compgcn" and normaliser == "fixed":  # absent edges tell a source's degree: they are all given
-        assert not subject.model.runner.saves
+        assert not session.model.runner.saves
         return
-    assert subject.model.runner.saves
+    assert session.model.runner.saves
     torch.manual_seed(0)
-    needed, every = both_ways(subject)
+    needed, every = both_ways(session)
     assert torch.allclose(needed, every, rtol=0, atol=1e-10)
 
 
@@ -96,9 +96,9 @@ class Odd(nn.Module):
 def test_who_cannot_be_followed_is_given_everything():
     torch.manual_seed(0)
     relations = torch.ones(R, WIDTH, dtype=torch.float64)
-    subject = from_pyg(Odd(), "distmult", GRAPH, nodes="table", relations=relations, num_layers=3)
-    assert not subject.model.runner.saves
-    needed, every = both_ways(subject)
+    session = from_pyg(Odd(), "distmult", GRAPH, nodes="table", relations=relations, num_layers=3)
+    assert not session.model.runner.saves
+    needed, every = both_ways(session)
     assert needed.shape == every.shape
 
 
@@ -114,9 +114,9 @@ def test_an_untouched_graph_costs_no_message():
     encoder = draw_encoder("fast-rgcn", N, 2 * R)
     for layer in encoder.convs:
         layer.__class__ = Counting
-    subject = from_pyg(encoder, "distmult", GRAPH, nodes="node_emb", relations=encoder.rel_emb)
+    session = from_pyg(encoder, "distmult", GRAPH, nodes="node_emb", relations=encoder.rel_emb)
     made.clear()
-    subject.model.encode(subject.messages)
+    session.model.encode(session.messages)
     assert sum(made) <= 1
-    subject.model.encode(subject.messages, torch.ones(subject.messages.num_edges).index_fill(0, torch.tensor([0]), 0.0))
-    assert 0 < sum(made) < subject.messages.num_edges / 2
+    session.model.encode(session.messages, torch.ones(session.messages.num_edges).index_fill(0, torch.tensor([0]), 0.0))
+    assert 0 < sum(made) < session.messages.num_edges / 2

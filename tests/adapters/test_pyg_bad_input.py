@@ -167,8 +167,8 @@ def test_one_sentence_says_what_is_wrong(case):
 
 def test_a_maximum_can_be_explained_when_recomputed():
     encoder = Plain(RGCNConv(WIDTH, WIDTH, 2 * R, aggr="max"))
-    subject = from_pyg(encoder, "distmult", GRAPH, relations=RELATIONS, normaliser="recomputed")
-    assert check_link_model(subject.model, GRAPH) == []
+    session = from_pyg(encoder, "distmult", GRAPH, relations=RELATIONS, normaliser="recomputed")
+    assert check_link_model(session.model, GRAPH) == []
 
 
 def test_a_layer_that_propagates_several_times_needs_its_reach():
@@ -176,22 +176,22 @@ def test_a_layer_that_propagates_several_times_needs_its_reach():
     with pytest.raises(ModelError, match=r"messages travel further \(say num_layers=…\)"):
         from_pyg(encoder, "distmult", GRAPH, relations=RELATIONS)
     for normaliser, seen in (("fixed", 3), ("recomputed", 4)):  # it divides by the degrees of sources, a hop further
-        subject = from_pyg(encoder, "distmult", GRAPH, relations=RELATIONS, num_layers=3, normaliser=normaliser)
-        assert subject.model.num_layers == seen
-        assert check_link_model(subject.model, GRAPH) == []
+        session = from_pyg(encoder, "distmult", GRAPH, relations=RELATIONS, num_layers=3, normaliser=normaliser)
+        assert session.model.num_layers == seen
+        assert check_link_model(session.model, GRAPH) == []
 
 
 def test_how_to_call_an_encoder_may_be_said():
     encoder = TakesMore()
     torch.manual_seed(0)
-    subject = from_pyg(
+    session = from_pyg(
         encoder,
         "distmult",
         GRAPH,
         relations=RELATIONS,
         call=lambda encoder, x, edge_index, edge_type: encoder(edge_index, edge_type, batch=None),
     )
-    assert subject.name == "TakesMore-distmult, recomputed"
+    assert session.name == "TakesMore-distmult, recomputed"
 
 
 def test_x_may_be_rows_or_ids_and_edge_features_rows_by_type():

@@ -13,7 +13,7 @@ from powerlink.adapters import DistMult, from_pyg
 from powerlink.explainers.floor import Gradient
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.graphs.computation_graph import extract
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
 from powerlink.run.explain_many import explain
 from powerlink.testing import check_link_model
@@ -45,7 +45,7 @@ def own_scores(vectors: tuple[Tensor, Tensor], triples: Tensor) -> Tensor:
     return (nodes[triples[:, 0]] * relations[triples[:, 1]] * nodes[triples[:, 2]]).sum(1)
 
 
-def subject_of(encoder: Encoder, inverse: str = "added", normaliser: str = "fixed") -> Subject:
+def session_of(encoder: Encoder, inverse: str = "added", normaliser: str = "fixed") -> Session:
     return from_pyg(
         encoder, "distmult", GRAPH, nodes="node_emb", relations=encoder.rel_emb, inverse=inverse, normaliser=normaliser
     )
@@ -62,30 +62,30 @@ def not_facts(count: int, types: int) -> Tensor:
 def test_scores_are_those_of_the_users_own_forward(name, inverse, normaliser):
     types = 2 * R if inverse == "added" else R
     encoder = draw_encoder(name, N, types)
-    subject = subject_of(encoder, inverse, normaliser)
+    session = session_of(encoder, inverse, normaliser)
     triples = not_facts(20, types)
     truth = own_scores(own_forward(encoder, triple_tensor(ROWS), inverse), triples)
-    assert torch.allclose(subject.model.score(subject.whole, triples), truth, rtol=0, atol=1e-5)
-    part = extract(subject.messages, triples, subject.model.num_layers)
-    assert part.num_edges < 20 * subject.messages.num_edges
+    assert torch.allclose(session.model.score(session.whole, triples), truth, rtol=0, atol=1e-5)
+    part = extract(session.messages, triples, session.model.num_layers)
+    assert part.num_edges < 20 * session.messages.num_edges
     for weight in (None, torch.ones(part.num_edges)):
-        cut = subject.model.score(subject.model.encode(part, weight), part.triples)
+        cut = session.model.score(session.model.encode(part, weight), part.triples)
         assert torch.allclose(cut, truth, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_recomputed_means_that_the_edge_was_never_there(name):
     encoder = draw_encoder(name, N, 2 * R)
-    subject = subject_of(encoder, normaliser="recomputed")
-    messages, gone = subject.messages, 7
+    session = session_of(encoder, normaliser="recomputed")
+    messages, gone = session.messages, 7
     weight = torch.ones(messages.num_edges)
     removed = (messages.fact == gone).nonzero().squeeze(1)
     weight[removed] = 0.0
-    found = subject.model.encode(messages, weight).entity
+    found = session.model.encode(messages, weight).entity
     rest = triple_tensor([row for i, row in enumerate(ROWS) if i != gone])
     assert torch.allclose(found, own_forward(encoder, rest, "added")[0], rtol=0, atol=1e-10)
     assert torch.allclose(
-        found, subject.model.encode(edges_without(messages, removed.tolist())).entity, rtol=0, atol=1e-12
+        found, session.model.encode(edges_without(messages, removed.tolist())).entity, rtol=0, atol=1e-12
     )
 
 
@@ -93,8 +93,8 @@ def test_recomputed_means_that_the_edge_was_never_there(name):
 def test_fixed_means_that_what_is_left_keeps_its_share(name):
     """In one layer, removing an edge takes its message away and changes no other: effects of removals add up."""
     encoder = draw_encoder(name, N, 2 * R, layers=1)
-    subject = subject_of(encoder)
-    messages, model = subject.messages, subject.model
+    session = session_of(encoder)
+    messages, model = session.messages, session.model
     node = int(messages.row.diff().argmax())
     edges = (messages.target == node).nonzero().squeeze(1)
 
@@ -112,7 +112,7 @@ def test_the_two_readings_differ_where_a_layer_normalises_and_only_there():
     differences = {}
     for name in LAYERS:
         encoder = draw_encoder(name, N, 2 * R)
-        readings = [subject_of(encoder, normaliser=reading) for reading in READINGS]
+        readings = [session_of(encoder, normaliser=reading) for reading in READINGS]
         removed = list(range(0, readings[0].messages.num_edges, 3))
         rows = [s.model.encode(edges_without(s.messages, removed)).entity for s in readings]
         differences[name] = float((rows[0] - rows[1]).abs().max())
@@ -123,7 +123,7 @@ def test_the_two_readings_differ_where_a_layer_normalises_and_only_there():
 @pytest.mark.parametrize("normaliser", READINGS)
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_checks_find_nothing_wrong(name, normaliser):
-    assert check_link_model(subject_of(draw_encoder(name, N, 2 * R), normaliser=normaliser).model, GRAPH) == []
+    assert check_link_model(session_of(draw_encoder(name, N, 2 * R), normaliser=normaliser).model, GRAPH) == []
 
 
 def test_a_relation_propagated_alone_is_weighed_by_its_own_edges():
@@ -131,16 +131,16 @@ def test_a_relation_propagated_alone_is_weighed_by_its_own_edges():
     rows = [(0, 0, 1), (0, 1, 1), (0, 2, 1), (2, 1, 1)]
     graph = knowledge_graph(rows, 3, R)
     encoder = draw_encoder("rgcn-blocks", 3, 2 * R, layers=1)
-    subject = from_pyg(encoder, DistMult(), graph, relations=encoder.rel_emb, nodes="node_emb", normaliser="recomputed")
-    messages = subject.messages
+    session = from_pyg(encoder, DistMult(), graph, relations=encoder.rel_emb, nodes="node_emb", normaliser="recomputed")
+    messages = session.messages
     for edge in range(messages.num_edges):
         weight = torch.ones(messages.num_edges).index_fill(0, torch.tensor([edge]), 0.0)
         masked, deleted = (
-            subject.model.encode(messages, weight).entity,
-            subject.model.encode(edges_without(messages, [edge])).entity,
+            session.model.encode(messages, weight).entity,
+            session.model.encode(edges_without(messages, [edge])).entity,
         )
         assert torch.allclose(masked, deleted, rtol=0, atol=1e-12)
-        assert not torch.allclose(masked, subject.whole.entity, rtol=0, atol=1e-6)
+        assert not torch.allclose(masked, session.whole.entity, rtol=0, atol=1e-6)
 
 
 @settings(max_examples=40)
@@ -155,10 +155,10 @@ def test_any_small_graph(rows, name, normaliser, inverse, gone):
     """Self-loops, parallel edges, lonely nodes: the whole graph is the user's, and weight zero is a removal."""
     encoder = draw_encoder(name, 7, 4 if inverse == "added" else 2)
     graph = knowledge_graph(rows, 7, 2)
-    subject = from_pyg(
+    session = from_pyg(
         encoder, "distmult", graph, nodes="node_emb", relations=encoder.rel_emb, inverse=inverse, normaliser=normaliser
     )
-    messages, model = subject.messages, subject.model
+    messages, model = session.messages, session.model
     head, relation, tail = triple_tensor(rows).unbind(1)
     edge_index, edge_type = torch.stack([head, tail]), relation
     if inverse != "none":
@@ -166,7 +166,7 @@ def test_any_small_graph(rows, name, normaliser, inverse, gone):
         edge_type = torch.cat([relation, relation + (2 if inverse == "added" else 0)])
     with torch.no_grad():
         out = encoder(edge_index, edge_type)
-    assert torch.allclose(subject.whole.entity, out[0] if isinstance(out, tuple) else out, rtol=0, atol=1e-10)
+    assert torch.allclose(session.whole.entity, out[0] if isinstance(out, tuple) else out, rtol=0, atol=1e-10)
     removed = [edge for edge in gone if edge < messages.num_edges]
     weight = torch.ones(messages.num_edges).index_fill(0, torch.tensor(removed, dtype=torch.long), 0.0)
     masked, deleted = model.encode(messages, weight), model.encode(edges_without(messages, removed))
@@ -174,7 +174,7 @@ def test_any_small_graph(rows, name, normaliser, inverse, gone):
     queries = triple_tensor([(h, r, t) for h, t in ((0, 1), (2, 3), (4, 6)) for r in (0, 1, 2, 3)])
     part = extract(messages, queries, model.num_layers)
     cut = model.score(model.encode(part), part.triples)
-    truth = standing_of(subject, queries).score
+    truth = standing_of(session, queries).score
     assert torch.allclose(cut, truth, rtol=0, atol=1e-9)
 
 
@@ -189,17 +189,17 @@ DECOYS = [(0, 2, 3), (3, 2, 2), (0, 3, 4), (4, 1, 2), (0, 0, 5), (5, 3, 2), (1, 
 def test_the_path_a_model_reasons_by_is_found(name, normaliser):
     graph = knowledge_graph([*TRUE, *DECOYS], 8, 4)
     encoder = Reasoner(name, 8, 8, hops=(0, 1))
-    subject = from_pyg(
+    session = from_pyg(
         encoder, encoder.decode, graph, nodes="table", relations=torch.zeros(4, 8), normaliser=normaliser
     )
-    told = explain(subject, "e0", "r2", "e2", explainer=PowerLink(steps=5), settings=ExplainSettings(core=0))
+    told = explain(session, "e0", "r2", "e2", explainer=PowerLink(steps=5), settings=ExplainSettings(core=0))
     assert told.score is not None
     assert told.score > 0
     steps = [(fact.head, fact.relation, fact.tail, fact.inverse) for fact in told.paths[0].facts]
     assert steps == [("e0", "r0", "e1", False), ("e1", "r1", "e2", False)]
     assert told.without_all is not None
     assert told.without_all.score == pytest.approx(-0.5, abs=1e-3)
-    quick = explain(subject, "e0", "r2", "e2", explainer=Gradient(), settings=ExplainSettings(core=0, select="mask"))
+    quick = explain(session, "e0", "r2", "e2", explainer=Gradient(), settings=ExplainSettings(core=0, select="mask"))
     assert [fact.target for fact in quick.paths[0].facts] == ["e1", "e2"]
 
 
@@ -207,13 +207,13 @@ def test_the_path_a_model_reasons_by_is_found(name, normaliser):
 @pytest.mark.parametrize("name", LAYERS)
 def test_what_is_proven_is_what_removal_does(name, normaliser):
     """Thousands of scenarios in one forward are right for the users' layers too, whatever they normalise by."""
-    subject = subject_of(draw_encoder(name, N, 2 * R), normaliser=normaliser)
-    messages, model = subject.messages, subject.model
+    session = session_of(draw_encoder(name, N, 2 * R), normaliser=normaliser)
+    messages, model = session.messages, session.model
     queries = not_facts(6, 2 * R)
     generator = torch.Generator().manual_seed(0)
     removed = torch.randint(messages.num_edges, (6, 3), generator=generator)
     scenario = torch.arange(6).repeat_interleave(3)
-    found = standings_without(subject, queries, scenario, removed.flatten()).score
+    found = standings_without(session, queries, scenario, removed.flatten()).score
     truth = [
         model.score(model.encode(edges_without(messages, gone)), query.unsqueeze(0)).item()
         for query, gone in zip(queries, removed.tolist(), strict=True)

@@ -105,8 +105,8 @@ def differences(own: Own, graph: KnowledgeGraph, told: Explanation) -> list[floa
 
 def check(layer: str, graph: KnowledgeGraph, triples: Tensor, inverse: Inverse = "added") -> None:
     own = drawn(layer, graph, inverse)
-    subject = from_pyg(own.encoder, "distmult", graph, nodes="node_emb", relations=own.encoder.rel_emb, inverse=inverse)
-    explained = [told for told in explain_many(subject, triples) if told.paths]
+    session = from_pyg(own.encoder, "distmult", graph, nodes="node_emb", relations=own.encoder.rel_emb, inverse=inverse)
+    explained = [told for told in explain_many(session, triples) if told.paths]
     assert len(explained) >= 2
     assert all(told.without_all and told.only_these for told in explained)
     found = [difference for told in explained for difference in differences(own, graph, told)]
@@ -138,9 +138,9 @@ def test_two_readings_of_the_same_weights_are_two_models():
     told = {}
     for reading in ("recomputed", "fixed"):
         common = {"nodes": "node_emb", "relations": own.encoder.rel_emb, "normaliser": reading}
-        subject = from_pyg(own.encoder, "distmult", graph, **common)
-        (told[reading],) = explain_many(subject, torch.tensor([[0, 1, 5]]))
-        assert subject.hash == from_pyg(own.encoder, "distmult", graph, **common, name="mine").hash != ""
+        session = from_pyg(own.encoder, "distmult", graph, **common)
+        (told[reading],) = explain_many(session, torch.tensor([[0, 1, 5]]))
+        assert session.hash == from_pyg(own.encoder, "distmult", graph, **common, name="mine").hash != ""
         assert f"Encoder-distmult, {reading}" in told[reading]._repr_html_()
     names, hashes = zip(*((one.made_by.model, one.made_by.model_hash) for one in told.values()), strict=True)
     assert names == ("Encoder-distmult, recomputed", "Encoder-distmult, fixed")

@@ -79,32 +79,32 @@ def draw(name: str):
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_are_pykeens_own(name):
     model, data = draw(name)
-    subject = from_pykeen(model, data)
-    triples = torch.from_numpy(subject.graph.test.copy())
+    session = from_pykeen(model, data)
+    triples = torch.from_numpy(session.graph.test.copy())
     with torch.no_grad():
         truth = model.predict_hrt(triples).squeeze(1)
         tails, heads = model.predict_t(triples[:5, :2]), model.predict_h(triples[:5, 1:])
-    assert torch.allclose(subject.model.score(subject.whole, triples), truth, rtol=1e-5, atol=1e-5)
-    found = score_tails(subject.model, subject.whole, triples[:5, 0], triples[:5, 1])
+    assert torch.allclose(session.model.score(session.whole, triples), truth, rtol=1e-5, atol=1e-5)
+    found = score_tails(session.model, session.whole, triples[:5, 0], triples[:5, 1])
     assert torch.allclose(found, tails, rtol=1e-5, atol=1e-5)
-    inverse = triples[:5, 1] + subject.graph.num_relations
-    found = score_tails(subject.model, subject.whole, triples[:5, 2], inverse)
+    inverse = triples[:5, 1] + session.graph.num_relations
+    found = score_tails(session.model, session.whole, triples[:5, 2], inverse)
     assert torch.allclose(found, heads, rtol=1e-5, atol=1e-5)
     each = torch.stack([triples[:5, 2], inverse, triples[:5, 0]], dim=1)
     assert torch.allclose(
-        subject.model.score(subject.whole, each), found.gather(1, triples[:5, :1]).squeeze(1), rtol=1e-5, atol=1e-5
+        session.model.score(session.whole, each), found.gather(1, triples[:5, :1]).squeeze(1), rtol=1e-5, atol=1e-5
     )
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_it_is_a_link_model_in_which_weight_zero_is_removal(name):
     model, data = draw(name)
-    subject = from_pykeen(model, data.training)
-    assert check_link_model(subject.model, subject.graph) == []
-    messages = subject.messages
+    session = from_pykeen(model, data.training)
+    assert check_link_model(session.model, session.graph) == []
+    messages = session.messages
     removed = list(range(0, messages.num_edges, 5))
     weight = torch.ones(messages.num_edges).index_fill(0, torch.tensor(removed), 0.0)
-    masked, deleted = subject.model.encode(messages, weight), subject.model.encode(edges_without(messages, removed))
+    masked, deleted = session.model.encode(messages, weight), session.model.encode(edges_without(messages, removed))
     assert torch.allclose(masked.entity, deleted.entity, rtol=1e-5, atol=1e-5)
 
 
@@ -115,15 +115,15 @@ def test_nothing_of_the_model_is_changed_also_when_it_raises(name):
     before = {key: value.clone() for key, value in model.state_dict().items()}
     attributes = {part: {k: id(v) for k, v in vars(m).items()} for part, m in model.named_modules()}
     seed = torch.get_rng_state()
-    subject = from_pykeen(model, data)
-    explain_many(subject, torch.from_numpy(subject.graph.test[:2].copy()), explainer=Gradient())
+    session = from_pykeen(model, data)
+    explain_many(session, torch.from_numpy(session.graph.test[:2].copy()), explainer=Gradient())
 
     def fails(*_, **__):
         raise ZeroDivisionError
 
-    subject.settled.interaction.forward = fails
+    session.settled.interaction.forward = fails
     with pytest.raises(ZeroDivisionError):
-        explain_many(subject, torch.from_numpy(subject.graph.test[:2].copy()), explainer=Gradient())
+        explain_many(session, torch.from_numpy(session.graph.test[:2].copy()), explainer=Gradient())
     assert torch.equal(seed, torch.get_rng_state())
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
     assert {part: {k: id(v) for k, v in vars(m).items()} for part, m in model.named_modules()} == attributes
@@ -193,9 +193,9 @@ class Blocks(torch.nn.Module):
 @pytest.mark.parametrize("kind", ["compgcn", "rgcn"])
 def test_the_path_a_model_reasons_by_is_found(kind):
     model, data = hand_made(kind)
-    subject = from_pykeen(model, data)
-    subject.settled.interaction = Blocks()
-    told = explain(subject, "e0", "r2", "e2", explainer=Gradient(), settings=ExplainSettings(core=0, paths=1))
+    session = from_pykeen(model, data)
+    session.settled.interaction = Blocks()
+    told = explain(session, "e0", "r2", "e2", explainer=Gradient(), settings=ExplainSettings(core=0, paths=1))
     assert told.score is not None
     assert told.score > 0
     assert [(f.head, f.relation, f.tail) for f in told.paths[0].facts] == [("e0", "r0", "e1"), ("e1", "r1", "e2")]
@@ -221,15 +221,15 @@ def saved(tmp_path_factory) -> Path:
         device="cpu",
     )
     result.save_to_directory(folder)
-    subject = from_pykeen(result)
-    assert subject.graph.entities.ids[0] == "brazil"
+    session = from_pykeen(result)
+    assert session.graph.entities.ids[0] == "brazil"
     return folder
 
 
 def test_a_saved_result_is_explained_end_to_end(saved):
-    subject = load_pykeen(saved)
-    facts = torch.from_numpy(subject.graph.train[::400].copy())
-    found = explain_many(subject, facts)
+    session = load_pykeen(saved)
+    facts = torch.from_numpy(session.graph.train[::400].copy())
+    found = explain_many(session, facts)
     assert all(one.score is not None and one.paths for one in found)
     assert all(one.without_all.score < one.score for one in found)
 

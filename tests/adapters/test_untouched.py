@@ -80,10 +80,10 @@ def test_it_is_as_it_was(layer, normaliser):
     encoder.norm.eval()
     relations = encoder.inner.rel_emb
     before = everything(encoder, decoder)
-    subject = from_pyg(encoder, decoder, GRAPH, nodes="inner.node_emb", relations=relations, normaliser=normaliser)
+    session = from_pyg(encoder, decoder, GRAPH, nodes="inner.node_emb", relations=relations, normaliser=normaliser)
     assert everything(encoder, decoder) == before
     head, _, tail = ROWS[0]
-    told = explain(subject, f"e{head}", "r1", f"e{tail}", explainer=PowerLink(steps=3))
+    told = explain(session, f"e{head}", "r1", f"e{tail}", explainer=PowerLink(steps=3))
     assert told.score is not None
     assert everything(encoder, decoder) == before
     assert encoder.training
@@ -97,8 +97,8 @@ def test_it_is_as_it_was_when_it_raises(after):
 
     def explain_some():
         for _ in range(3):
-            subject = from_pyg(encoder, "distmult", GRAPH, nodes="inner.node_emb", relations=encoder.inner.rel_emb)
-            explain(subject, "e0", "r1", "e1", explainer=PowerLink(steps=3))
+            session = from_pyg(encoder, "distmult", GRAPH, nodes="inner.node_emb", relations=encoder.inner.rel_emb)
+            explain(session, "e0", "r1", "e1", explainer=PowerLink(steps=3))
 
     with pytest.raises(RuntimeError, match="enough"):
         explain_some()

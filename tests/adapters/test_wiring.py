@@ -102,11 +102,11 @@ def test_reverse_types_are_inverses_and_numbers_are_those_of_to_homogeneous():
 def test_typed_paths_come_out_of_heterogeneous_data():
     both = ToUndirected()(library())
     encoder = Reasoner("rgcn", 7, 6, hops=(0, 1))
-    subject = from_pyg(
+    session = from_pyg(
         encoder, encoder.decode, both, nodes="table", relations=torch.zeros(6, 7), names={"author": ["Ada", "Ben"]}
     )
     told = explain(
-        subject, "Ada", "author about topic", "topic 0", explainer=Gradient(), settings=ExplainSettings(core=0)
+        session, "Ada", "author about topic", "topic 0", explainer=Gradient(), settings=ExplainSettings(core=0)
     )
     assert [(f.head, f.relation, f.tail) for f in told.paths[0].facts] in (
         [("Ada", "writes", "paper 0"), ("paper 0", "paper about topic", "topic 0")],

@@ -116,9 +116,9 @@ def test_a_rerun_changes_nothing_and_goes_on_with_more(powerlink, model, tmp_pat
 
 @pytest.mark.parametrize("which", ["believed", "first", "all"])
 def test_what_is_left_out_is_counted(powerlink, model, tmp_path, which):
-    subject = load_model(model)
-    facts = torch.from_numpy(subject.graph.train.copy())
-    chosen = choose_queries(subject, facts, which, max_nodes=5, hops=1)
+    session = load_model(model)
+    facts = torch.from_numpy(session.graph.train.copy())
+    chosen = choose_queries(session, facts, which, max_nodes=5, hops=1)
     arguments = ("--explainers", "shortest", "--select", "mask", "--split", "train", "--hops", 1, "--max-nodes", 5)
     outcome = powerlink("compare", model, *arguments, "--which", which, "--out", tmp_path / "c")
     if not len(chosen.queries):

@@ -18,10 +18,10 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 
 
 def explain_on(device, model, graph, explainer, select):
-    subject = powerlink.Subject.of(graph, model.to(device), device)
+    session = powerlink.Session.of(graph, model.to(device), device)
     queries = torch.from_numpy(graph.test[:6].copy())
     settings = powerlink.ExplainSettings(select=select)
-    return powerlink.explain_many(subject, queries, explainer=explainer, settings=settings)
+    return powerlink.explain_many(session, queries, explainer=explainer, settings=settings)
 
 
 MODELS = [(encoder, decoder) for encoder in ENCODERS for decoder in DECODERS]
@@ -60,8 +60,8 @@ def test_a_gpu_tells_the_same_story_as_a_cpu(encoder, decoder, name, select):
 def test_training_runs_on_a_gpu(tmp_path):
     graph = powerlink.load_graph("atlas")
     settings = powerlink.TrainingSettings(epochs=4, evaluate_every=2)
-    subject = powerlink.train(graph, tmp_path, training=settings, device="cuda")
-    assert powerlink.rank(subject).mrr > 0.01
+    session = powerlink.train(graph, tmp_path, training=settings, device="cuda")
+    assert powerlink.rank(session).mrr > 0.01
 
 
 @needs_cuda

@@ -28,7 +28,7 @@ from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.kg.explained_links import GroundTruth
 from powerlink.kg.planted import GOALS, Planted, plant, true_paths
 from powerlink.models.rule_model import RuleModel
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings, computation_graph, explain_batch
 from powerlink.run.fitting import GraphBatches, fit_explainer
 from powerlink.verify.ground_truth import edge_auc, explaining_edges
@@ -41,7 +41,7 @@ BY_CARRIED = ExplainSettings(select="carried", hops=1, max_length=3)
 @dataclass(frozen=True)
 class Case:
     planted: Planted
-    subject: Subject
+    session: Session
     queries: Tensor
 
 
@@ -51,8 +51,8 @@ def cases() -> list[Case]:
     for seed in SEEDS:
         planted = plant(seed)
         graph = planted.graph
-        subject = Subject.of(graph, RuleModel(planted.rules, graph.num_entities, graph.num_relations))
-        found.append(Case(planted, subject, torch.from_numpy(graph.test.copy())))
+        session = Session.of(graph, RuleModel(planted.rules, graph.num_entities, graph.num_relations))
+        found.append(Case(planted, session, torch.from_numpy(graph.test.copy())))
     return found
 
 
@@ -71,7 +71,7 @@ def hit_rate(
         if inverse:
             head, relation, tail = queries.unbind(1)
             queries = torch.stack([tail, relation + case.planted.graph.num_relations, head], dim=1)
-        told = explain_batch(case.subject, queries, explainer=explainer, settings=settings)
+        told = explain_batch(case.session, queries, explainer=explainer, settings=settings)
         hits += [is_hit(case.planted, one) for one in told]
     return sum(hits) / len(hits)
 
@@ -81,10 +81,10 @@ def fact_auc(cases: list[Case], explainer: Explainer, every: int = 4) -> float:
     found: list[float] = []
     for case in cases:
         queries = case.queries[::every]
-        graph = computation_graph(case.subject, queries, BY_MASK)
+        graph = computation_graph(case.session, queries, BY_MASK)
         truth = [true_paths(case.planted, *query) for query in queries.tolist()]
         known = [GroundTruth(tuple({step for path in paths for step in path}), tuple(paths)) for paths in truth]
-        scores = explainer.score_edges(case.subject.model, graph, 0).values
+        scores = explainer.score_edges(case.session.model, graph, 0).values
         found += edge_auc(graph, scores, explaining_edges(graph, known), "facts").tolist()
     return sum(found) / len(found)
 
@@ -106,7 +106,7 @@ def count_paths(graph: ComputationGraph, query: int) -> int:
 def test_the_task_is_not_trivial(cases: list[Case]) -> None:
     counts, truths = [], []
     for case in cases:
-        graph = extract(case.subject.messages, case.queries[::4], hops=1)
+        graph = extract(case.session.messages, case.queries[::4], hops=1)
         counts += [count_paths(graph, query) for query in range(graph.num_queries)]
         truths += [len(true_paths(case.planted, *query)) for query in case.queries.tolist()]
     assert sum(counts) / len(counts) > 40
@@ -161,8 +161,8 @@ def test_a_fitted_pg_explainer_tells_true_facts_better_than_chance_or_untrained(
     seen = goals[goals[:, 1] < GOALS][:96]
     fitting = PGFitting(reads_relations=True, size_weight=0.02, entropy_weight=0.0, epochs=30, batch=4)
     wish = {"kind": PGExplainer, "settings": BY_MASK}
-    untrained = fit_explainer(case.subject, seen, tmp_path / "0", fitting=replace(fitting, epochs=0), **wish)
-    trained = fit_explainer(case.subject, seen, tmp_path / "1", fitting=fitting, **wish)
+    untrained = fit_explainer(case.session, seen, tmp_path / "0", fitting=replace(fitting, epochs=0), **wish)
+    trained = fit_explainer(case.session, seen, tmp_path / "1", fitting=fitting, **wish)
     reached = fact_auc([case], trained, every=2)
     assert reached > fact_auc([case], untrained, every=2) + 0.1
     assert reached > fact_auc([case], Random(), every=2) + 0.15
@@ -173,17 +173,17 @@ def test_fitting_pg_explainer_lowers_its_loss_on_queries_it_has_not_seen(cases: 
     graph, fitting = case.planted.graph, PGFitting(epochs=10, lr=0.01)
     goals = torch.from_numpy(np.concatenate([graph.train, graph.valid]))
     seen = goals[goals[:, 1] < GOALS][:96]
-    unseen = next(iter(GraphBatches(case.subject, case.queries[::2], BY_MASK)))
+    unseen = next(iter(GraphBatches(case.session, case.queries[::2], BY_MASK)))
 
     def loss(explainer: Explainer) -> float:
-        mask = explainer.score_edges(case.subject.model, unseen, 0).values[unseen.kept]
-        logits, terms = torch.logit(mask, eps=1e-6), fitting.terms(case.subject.model, unseen)
+        mask = explainer.score_edges(case.session.model, unseen, 0).values[unseen.kept]
+        logits, terms = torch.logit(mask, eps=1e-6), fitting.terms(case.session.model, unseen)
         return torch.stack([weight * term(logits) for weight, term in terms]).sum(0).mean().item()
 
     told: list[float] = []
     wish = {"kind": PGExplainer, "settings": BY_MASK}
-    untrained = fit_explainer(case.subject, seen, tmp_path / "0", fitting=replace(fitting, epochs=0), **wish)
-    trained = fit_explainer(case.subject, seen, tmp_path / "1", fitting=fitting, told=told.append, **wish)
+    untrained = fit_explainer(case.session, seen, tmp_path / "0", fitting=replace(fitting, epochs=0), **wish)
+    trained = fit_explainer(case.session, seen, tmp_path / "1", fitting=fitting, told=told.append, **wish)
     assert len(told) == 10
     assert told[-1] < 0.6 * told[0]
     assert loss(trained) < 0.6 * loss(untrained)
@@ -193,7 +193,7 @@ def test_proof_shows_what_the_prediction_stands_on(cases: list[Case]) -> None:
     """Without the first path shown nothing is left of the score, even where that path is only partly the reason."""
     left = []
     for case in cases:
-        told = explain_batch(case.subject, case.queries[::4], settings=BY_CARRIED)
+        told = explain_batch(case.session, case.queries[::4], settings=BY_CARRIED)
         scores = [(one.score, one.without_all) for one in told]
         left += [score is not None and without is not None and without.score < 0 < score for score, without in scores]
     assert sum(left) / len(left) >= 0.95

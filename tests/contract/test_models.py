@@ -17,7 +17,7 @@ from powerlink.models.decoders import RotatE, TransE
 from powerlink.models.link_model import build_model
 from powerlink.models.protocol import LinkModel
 from powerlink.models.ranking import score_tails
-from powerlink.models.subject import undisturbed
+from powerlink.models.session import undisturbed
 from pyg_encoders import LAYERS, draw_encoder
 
 N, R = 12, 3

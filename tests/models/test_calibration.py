@@ -11,7 +11,7 @@ import torch
 from scipy.optimize import minimize
 
 from builders import MessageSum, knowledge_graph, model_of, random_rows
-from powerlink import ModelSettings, Subject, TrainingSettings, explain, load_graph, load_model, predict, train
+from powerlink import ModelSettings, Session, TrainingSettings, explain, load_graph, load_model, predict, train
 from powerlink.errors import ModelError, SettingsError
 from powerlink.models.calibration import FEWEST_FACTS, Calibration, calibrate, fit
 from powerlink.models.ranking import both_ways, score_tails
@@ -43,16 +43,16 @@ def drawn(temperature, shift, count, seed=0):
     return torch.from_numpy(logits[right]), torch.from_numpy(logits[~right])
 
 
-def candidates(subject, split):
+def candidates(session, split):
     """Score every candidate of every question of a split, by loops: logits (n,) and whether each is right (n,)."""
-    graph = subject.graph
+    graph = session.graph
     known: dict[tuple[int, int], set[int]] = {}
     for head, relation, tail in both_ways(torch.from_numpy(graph.all_facts), graph.num_relations).tolist():
         known.setdefault((head, relation), set()).add(tail)
     logits, right = [], []
     for head, relation, tail in both_ways(torch.from_numpy(np.array(graph.facts(split))), graph.num_relations).tolist():
         with torch.no_grad():
-            row = score_tails(subject.model, subject.whole, torch.tensor([head]), torch.tensor([relation]))[0].tolist()
+            row = score_tails(session.model, session.whole, torch.tensor([head]), torch.tensor([relation]))[0].tolist()
         for entity, score in enumerate(row):
             if entity == tail or entity not in known[head, relation]:
                 logits.append(score)
@@ -182,10 +182,10 @@ def test_a_folder_from_before_is_calibrated_when_first_asked(folder, atlas, tmp_
     described = rewritten(folder, tmp_path)
     del described["calibration"]
     (tmp_path / "model.json").write_text(json.dumps(described), "utf-8")
-    subject = load_model(tmp_path)
-    assert (subject.saved_calibration, subject.hash) == (None, atlas.hash)
-    assert subject.calibration == atlas.calibration
-    assert subject.calibration is subject.calibration
+    session = load_model(tmp_path)
+    assert (session.saved_calibration, session.hash) == (None, atlas.hash)
+    assert session.calibration == atlas.calibration
+    assert session.calibration is session.calibration
 
 
 @pytest.mark.parametrize(
@@ -226,22 +226,22 @@ def test_explanations_and_predictions_say_it(atlas, capsys):
 def test_without_validation_facts_no_report_says_a_probability(valid, capsys):
     rows = random_rows(3, 20, 2, 80)
     graph = knowledge_graph(rows[valid:], 20, 2, valid=rows[:valid])
-    subject = Subject.of(graph, model_of("compgcn", "distmult", 1, 20, 2))
-    assert subject.calibration is None
+    session = Session.of(graph, model_of("compgcn", "distmult", 1, 20, 2))
+    assert session.calibration is None
     head, relation, tail = rows[-1]
-    why = explain(subject, f"e{head}", f"r{relation}", f"e{tail}")
+    why = explain(session, f"e{head}", f"r{relation}", f"e{tail}")
     assert why.score is not None
     assert why.probability is None
     show(why)
     page = render_page([why], "Why?")
     assert "probability" not in capsys.readouterr().out + page
-    assert [answer.probability for answer in predict(subject, head="e0", relation="r0", top=3)] == [None] * 3
+    assert [answer.probability for answer in predict(session, head="e0", relation="r0", top=3)] == [None] * 3
 
 
 def test_a_score_that_is_no_number_leaves_a_model_uncalibrated():
     rows = random_rows(3, 20, 2, 80)
     graph = knowledge_graph(rows[20:], 20, 2, valid=rows[:20])
     values = [float(i) for i in range(20)]
-    assert Subject.of(graph, MessageSum(values, head_share=0.5)).whole.entity.isfinite().all()
-    assert Subject.of(graph, MessageSum([math.nan, *values[1:]])).calibration is None
-    assert Subject.of(graph, MessageSum([0.0] * 20)).calibration is None  # all level
+    assert Session.of(graph, MessageSum(values, head_share=0.5)).whole.entity.isfinite().all()
+    assert Session.of(graph, MessageSum([math.nan, *values[1:]])).calibration is None
+    assert Session.of(graph, MessageSum([0.0] * 20)).calibration is None  # all level

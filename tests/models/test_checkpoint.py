@@ -40,14 +40,14 @@ def saved(folder, name="compgcn-distmult"):
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_comes_back_to_the_last_bit(tmp_path, name):
     model = saved(tmp_path / "m", name)
-    subject = load_model(tmp_path / "m")
-    assert subject.name == name
-    assert subject.graph.fingerprint == GRAPH.fingerprint
-    assert subject.model.settings == model.settings
-    ours, theirs = subject.model.state_dict(), model.state_dict()
+    session = load_model(tmp_path / "m")
+    assert session.name == name
+    assert session.graph.fingerprint == GRAPH.fingerprint
+    assert session.model.settings == model.settings
+    ours, theirs = session.model.state_dict(), model.state_dict()
     assert ours.keys() == theirs.keys()
     assert all(ours[key].equal(theirs[key]) for key in ours)
-    assert not subject.model.training
+    assert not session.model.training
 
 
 def test_a_model_is_told_apart_by_its_weights(tmp_path):

@@ -9,7 +9,7 @@ import torch
 
 from builders import knowledge_graph, model_of, random_rows, triple_tensor
 from powerlink.models.protocol import abilities_of
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 
 N, R = 12, 3
 GRAPH = knowledge_graph(random_rows(1, N, R, 40), N, R)
@@ -22,7 +22,7 @@ def model(request):
 
 
 def test_the_twin_is_the_model_in_float64(model):
-    messages = Subject.of(GRAPH, model).messages
+    messages = Session.of(GRAPH, model).messages
     exact = copy.deepcopy(model).double()
     twin = model.in_double()
     with torch.no_grad():
@@ -47,13 +47,13 @@ def test_entities_are_shared_and_the_model_is_left_as_it_was(model):
 
 
 def test_a_subject_asks_the_twin_where_there_is_one(model):
-    subject = Subject.of(GRAPH, model)
+    session = Session.of(GRAPH, model)
     assert abilities_of(model).in_double
-    assert subject.precise is subject.precise
-    assert subject.precise is not model
+    assert session.precise is session.precise
+    assert session.precise is not model
     white_box = torch.nn.Linear(1, 1)
     white_box.num_layers = 1
-    white_box.encode = lambda graph, edge_weight=None: subject.model.encode(graph, edge_weight)
-    white_box.score = subject.model.score
-    plain = Subject.of(GRAPH, white_box)
+    white_box.encode = lambda graph, edge_weight=None: session.model.encode(graph, edge_weight)
+    white_box.score = session.model.score
+    plain = Session.of(GRAPH, white_box)
     assert plain.precise is plain.settled

@@ -38,12 +38,12 @@ def edit(path, **changes):
 
 
 def test_a_model_loads_to_the_same_scores_and_name(folder):
-    subject = load_model(folder / "finished")
-    assert (subject.name, subject.hash) == ("rgcn-conve", "5ce50b5fb981c8af")
-    assert subject.model.settings == MODEL
+    session = load_model(folder / "finished")
+    assert (session.name, session.hash) == ("rgcn-conve", "5ce50b5fb981c8af")
+    assert session.model.settings == MODEL
     triples = torch.tensor([(0, 0, 1), (2, 3, 4), (5, 1, 0)])
     with torch.no_grad():
-        found = subject.model.score(subject.whole, triples)
+        found = session.model.score(session.whole, triples)
     expected = torch.tensor([-1.4453493356704712, -1.753301739692688, -1.5903348922729492])
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 

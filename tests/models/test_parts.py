@@ -76,11 +76,11 @@ def test_an_encoder_from_outside_is_trained_saved_loaded_and_explained(tmp_path,
     assert FolderTraining(tmp_path, GRAPH, shape, training).finished
     told = json.loads((tmp_path / "model.json").read_text())["model"]["encoder"]
     assert told == {"name": "average", "layer_dropout": 0.1, "share": 0.25}
-    subject = load_model(tmp_path)
-    assert subject.name == "average-distmult"
-    assert subject.model.settings == shape
-    assert check_link_model(subject.model, GRAPH) == []
-    explanations = list(explain_many(subject, torch.from_numpy(GRAPH.train[:5].copy())))
+    session = load_model(tmp_path)
+    assert session.name == "average-distmult"
+    assert session.model.settings == shape
+    assert check_link_model(session.model, GRAPH) == []
+    explanations = list(explain_many(session, torch.from_numpy(GRAPH.train[:5].copy())))
     assert any(explanation.paths for explanation in explanations)
 
 

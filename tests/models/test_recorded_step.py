@@ -13,7 +13,7 @@ from powerlink.graphs.computation_graph import extract
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.models import recorded_step
 from powerlink.models.recorded_step import RecordedIfPossible
-from powerlink.models.subject import undisturbed
+from powerlink.models.session import undisturbed
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device to record on")
 

@@ -12,7 +12,7 @@ import torch
 
 from builders import knowledge_graph, model_of, random_rows
 from powerlink.explainers.learned.power_link import PowerLink
-from powerlink.models.subject import Subject, rank
+from powerlink.models.session import Session, rank
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.schema import to_json
 from powerlink.run.explain_many import explain
@@ -35,7 +35,7 @@ def answers(session, triple, **how):
 
 @pytest.mark.parametrize("how", [{}, QUICK], ids=["default", "power-link"])
 def test_eight_threads_answer_as_one_does_while_another_draws_and_the_owner_trains(model, how):
-    session = Subject.of(GRAPH, model.train())
+    session = Session.of(GRAPH, model.train())
     serial = {triple: answers(session, triple, **how) for triple in ASKED}
     next(model.parameters()).requires_grad_(False)
     flags = [m.training for m in model.modules()], [p.requires_grad for p in model.parameters()]
@@ -79,11 +79,11 @@ STATES = {
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("how", [{}, QUICK], ids=["default", "power-link"])
 def test_odd_states_of_torch_change_nothing_and_are_left_as_they_were(model, state, how):
-    session = Subject.of(GRAPH, model)
+    session = Session.of(GRAPH, model)
     plain, accuracy = [answers(session, triple, **how) for triple in ASKED[:3]], rank(session, "valid").mrr
     with STATES[state]():
         said = torch.get_default_dtype(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
-        there = Subject.of(GRAPH, model)
+        there = Session.of(GRAPH, model)
         for each in (session, there):
             assert [answers(each, triple, **how) for triple in ASKED[:3]] == plain
             assert rank(each, "valid").mrr == accuracy
@@ -94,11 +94,11 @@ def test_a_model_made_in_inference_mode_can_be_explained():
     with torch.inference_mode():
         made = model_of("compgcn", "distmult", 2, N, R).float()
     plain = model_of("compgcn", "distmult", 2, N, R).float()
-    assert answers(Subject.of(GRAPH, made), ASKED[0]) == answers(Subject.of(GRAPH, plain), ASKED[0])
+    assert answers(Session.of(GRAPH, made), ASKED[0]) == answers(Session.of(GRAPH, plain), ASKED[0])
 
 
 def test_what_is_settled_shares_the_numbers_and_nothing_else(model):
-    session = Subject.of(GRAPH, model.train())
+    session = Session.of(GRAPH, model.train())
     assert session.model is model
     assert all(module.training for module in model.modules())
     assert not any(module.training for module in session.settled.modules())

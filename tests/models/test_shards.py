@@ -180,6 +180,6 @@ def test_folders_of_the_first_format_still_load(tmp_path):
         del description["training"][later]
     description |= {"format": 1, "model": model.settings.flat()}
     (tmp_path / "model.json").write_text(json.dumps(description))
-    subject = load_model(tmp_path)
-    assert subject.hash == description["weights"]
-    assert all(tensor.equal(model.state_dict()[name]) for name, tensor in subject.model.state_dict().items())
+    session = load_model(tmp_path)
+    assert session.hash == description["weights"]
+    assert all(tensor.equal(model.state_dict()[name]) for name, tensor in session.model.state_dict().items())

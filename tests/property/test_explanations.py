@@ -11,7 +11,7 @@ from builders import fact_lists, knowledge_graph, known_tails, messages_of, mode
 from powerlink.explainers.floor import Gradient, Random
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explanation import Status
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
 from powerlink.pipeline import explain_batch as explain
 
@@ -72,9 +72,9 @@ def shortest(rows, query):
 @given(fact_lists(N, R, 18), QUERIES, st.sampled_from(sorted(MODELS)), SETTINGS, EXPLAINERS)
 def test_an_explanation_says_what_deleting_its_facts_does(rows, queries, name, how, explainer):
     model = MODELS[name]
-    subject = Subject.of(knowledge_graph(rows, N, R), model)
+    session = Session.of(knowledge_graph(rows, N, R), model)
     for query, told in zip(
-        queries, explain(subject, triple_tensor(queries), explainer=explainer, settings=how), strict=True
+        queries, explain(session, triple_tensor(queries), explainer=explainer, settings=how), strict=True
     ):
         score, rank = standing(model, rows, [], query)
         assert told.score == pytest.approx(score, abs=1e-8)

@@ -14,7 +14,7 @@ from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.graphs.computation_graph import extract
 from powerlink.memory import Budget
 from powerlink.models.link_model import build_model
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
 from powerlink.run import explain_many as run
 from powerlink.run import job as jobs
@@ -30,13 +30,13 @@ QUERIES = [(i, i % R, (3 * i + 1) % N) for i in range(N)]
 
 
 @pytest.fixture(scope="module")
-def subject():
+def session():
     model = build_model(settings_of("compgcn", "distmult", 2), N, R, 0).eval()
-    return Subject.of(knowledge_graph(ROWS, N, R), model, "cpu", name="m", hash="h")
+    return Session.of(knowledge_graph(ROWS, N, R), model, "cpu", name="m", hash="h")
 
 
-def in_batches(subject, queries, *, executor=None, **how):
-    return [r.explanations for r in run.run_batches(subject, queries, ExplainJob.of(**how), executor=executor)]
+def in_batches(session, queries, *, executor=None, **how):
+    return [r.explanations for r in run.run_batches(session, queries, ExplainJob.of(**how), executor=executor)]
 
 
 @given(
@@ -59,12 +59,12 @@ def test_no_queries_are_no_batches():
 
 
 @pytest.mark.parametrize(("budget", "most"), [(1, 32), (60, 32), (10**6, 3)])
-def test_explanations_do_not_depend_on_the_batches(subject, monkeypatch, budget, most):
+def test_explanations_do_not_depend_on_the_batches(session, monkeypatch, budget, most):
     settings = ExplainSettings(paths=3, core=0)
     how = {"settings": settings, "explainer": PowerLink(steps=5)}
-    whole = run.explain_many(subject, triple_tensor(QUERIES), **how)
+    whole = run.explain_many(session, triple_tensor(QUERIES), **how)
     monkeypatch.setattr(jobs, "batches", lambda *args: batches(*args[:3], Budget(budget, most)))
-    parts = in_batches(subject, triple_tensor(QUERIES), **how)
+    parts = in_batches(session, triple_tensor(QUERIES), **how)
     assert len(parts) > 1
     again = [explanation for part in parts for explanation in part]
     assert any(e.paths for e in whole)
@@ -81,57 +81,57 @@ def test_explanations_do_not_depend_on_the_batches(subject, monkeypatch, budget,
             assert (ours.score, ours.score_without) == pytest.approx((theirs.score, theirs.score_without), abs=1e-5)
 
 
-def test_an_executor_may_be_given(subject):
+def test_an_executor_may_be_given(session):
     class Backwards:
         """Does the last job first, and still gives the outcomes back in order."""
 
-        def map(self, job, parts, subject):
-            return iter([job.run(subject, part) for part in reversed(list(parts))][::-1])
+        def map(self, job, parts, session):
+            return iter([job.run(session, part) for part in reversed(list(parts))][::-1])
 
     queries = triple_tensor(QUERIES)
-    serial = in_batches(subject, queries, explainer=Gradient())
-    other = in_batches(subject, queries, explainer=Gradient(), executor=Backwards())
+    serial = in_batches(session, queries, explainer=Gradient())
+    other = in_batches(session, queries, explainer=Gradient(), executor=Backwards())
     assert serial == other
 
 
-def test_a_query_is_answered_the_same_alone_and_among_others(subject):
+def test_a_query_is_answered_the_same_alone_and_among_others(session):
     steps = PowerLink(steps=5)
-    many = run.explain_many(subject, triple_tensor(QUERIES), explainer=steps)
-    names = subject.graph
+    many = run.explain_many(session, triple_tensor(QUERIES), explainer=steps)
+    names = session.graph
     for (head, relation, tail), among in zip(QUERIES[:4], many, strict=False):
         named = names.entities[head], names.relations[relation], names.entities[tail]
-        alone = run.explain(subject, *named, explainer=steps)
+        alone = run.explain(session, *named, explainer=steps)
         assert [p.facts for p in alone.paths] == [p.facts for p in among.paths]
 
 
-def test_asking_for_heads_asks_through_the_inverse(subject):
+def test_asking_for_heads_asks_through_the_inverse(session):
     facts = torch.tensor([[1, 2, 3]])
-    assert as_queries(subject, facts, rank_heads=True).tolist() == [[3, 2 + R, 1]]
-    assert as_queries(subject, [("e1", "r2", "e3")]).tolist() == [[1, 2, 3]]
-    assert as_queries(subject, []).shape == (0, 3)
-    assert run.explain_many(subject, []) == []
+    assert as_queries(session, facts, rank_heads=True).tolist() == [[3, 2 + R, 1]]
+    assert as_queries(session, [("e1", "r2", "e3")]).tolist() == [[1, 2, 3]]
+    assert as_queries(session, []).shape == (0, 3)
+    assert run.explain_many(session, []) == []
 
 
-def test_a_batch_that_does_not_fit_is_halved_and_nothing_is_lost(subject, monkeypatch):
+def test_a_batch_that_does_not_fit_is_halved_and_nothing_is_lost(session, monkeypatch):
     how = {"explainer": Gradient()}
-    whole = run.explain_many(subject, triple_tensor(QUERIES), **how)
+    whole = run.explain_many(session, triple_tensor(QUERIES), **how)
     sizes, real = [], jobs.explain_in_ways
 
-    def small_memory(subject, batch, ways, **kwargs):
+    def small_memory(session, batch, ways, **kwargs):
         sizes.append(len(batch))
         if len(batch) > 3:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return real(subject, batch, ways, **kwargs)
+        return real(session, batch, ways, **kwargs)
 
     monkeypatch.setattr(jobs, "explain_in_ways", small_memory)
-    again = run.explain_many(subject, triple_tensor(QUERIES), **how)
+    again = run.explain_many(session, triple_tensor(QUERIES), **how)
     assert sizes[0] == len(QUERIES)
     assert max(size for size in sizes if size <= 3) == 3
     assert [e.query for e in again] == [e.query for e in whole]
     assert [[p.facts for p in e.paths] for e in again] == [[p.facts for p in e.paths] for e in whole]
 
 
-def test_a_query_that_does_not_fit_alone_is_told_in_a_sentence_and_other_faults_are_not_hidden(subject, monkeypatch):
+def test_a_query_that_does_not_fit_alone_is_told_in_a_sentence_and_other_faults_are_not_hidden(session, monkeypatch):
     def raising(error):
         def explain_batch(*_args, **_kwargs):
             raise error
@@ -140,17 +140,17 @@ def test_a_query_that_does_not_fit_alone_is_told_in_a_sentence_and_other_faults_
 
     monkeypatch.setattr(jobs, "explain_in_ways", raising(RuntimeError("DefaultCPUAllocator: can't allocate memory")))
     with pytest.raises(DeviceError, match=r"too little memory on cpu to explain \(e0, r0, e1\): .*--hops 1"):
-        run.explain_many(subject, triple_tensor(QUERIES))
+        run.explain_many(session, triple_tensor(QUERIES))
     monkeypatch.setattr(jobs, "explain_in_ways", raising(RuntimeError("shapes do not match")))
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        run.explain_many(subject, triple_tensor(QUERIES))
+        run.explain_many(session, triple_tensor(QUERIES))
 
 
 @pytest.mark.parametrize("select", ["carried", "largest-drop", "mask"])
-def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_same(subject, monkeypatch, select):
+def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_same(session, monkeypatch, select):
     how = {"settings": ExplainSettings(paths=3, core=0, max_length=4, select=select), "explainer": PowerLink(steps=5)}
     queries = triple_tensor(QUERIES)
-    (whole,) = in_batches(subject, queries, **how)
+    (whole,) = in_batches(session, queries, **how)
     worlds, real = [], counterfactual.what_if
 
     def counted(*args, **kwargs):
@@ -158,7 +158,7 @@ def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_sam
         return worlds[-1]
 
     monkeypatch.setattr(counterfactual, "what_if", counted)
-    parts = in_batches(subject, queries, memory=1, **how)
+    parts = in_batches(session, queries, memory=1, **how)
     assert [len(part) for part in parts] == [1] * len(QUERIES)
     assert max(world.scenario.max().item() for world in worlds if world.num_copies) == 0  # one scenario at a time
     for one, (other,) in zip(whole, parts, strict=True):
@@ -172,9 +172,9 @@ def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_sam
             assert one.paper.rank_without_top == other.paper.rank_without_top
 
 
-def test_a_clock_counts_the_stages(subject):
+def test_a_clock_counts_the_stages(session):
     with timed() as seconds:
-        run.explain_many(subject, triple_tensor(QUERIES), explainer=Gradient())
+        run.explain_many(session, triple_tensor(QUERIES), explainer=Gradient())
     expected = {
         "rank the prediction",
         "extract and prune",

@@ -19,7 +19,7 @@ from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.explainers.slopes import Slopes
 from powerlink.models.link_model import build_model
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.compare import as_plain
 from powerlink.run.compare import compare_model, find_recipes, makers
@@ -34,15 +34,15 @@ THREE = {"power-link": lambda: PowerLink(steps=3), "gradient": Gradient, "random
 
 
 @pytest.fixture(scope="module")
-def subject():
+def session():
     model = build_model(settings_of("compgcn", "distmult", 2), N, R, 0).eval()
-    return Subject.of(knowledge_graph(random_rows(3, N, R, 60), N, R), model, "cpu", name="m", hash="0123456789")
+    return Session.of(knowledge_graph(random_rows(3, N, R, 60), N, R), model, "cpu", name="m", hash="0123456789")
 
 
 @pytest.fixture(scope="module")
-def chosen(subject):
+def chosen(session):
     facts = torch.tensor([(h, 0, t) for h in range(6) for t in (7, 8)])
-    return choose_queries(subject, facts, "all", limit=10)
+    return choose_queries(session, facts, "all", limit=10)
 
 
 @pytest.fixture(autouse=True)
@@ -50,9 +50,9 @@ def batches_of_three(monkeypatch):
     monkeypatch.setattr(memory, "MOST_QUERIES", 3)
 
 
-def compare(folder, subject, chosen, explainers=None, selections=("mask", "carried"), settings=SETTINGS, **more):
-    comparison = Comparison(folder, settings, subject.graph.fingerprint)
-    return compare_model(comparison, subject, chosen, explainers or THREE, selections, **more)
+def compare(folder, session, chosen, explainers=None, selections=("mask", "carried"), settings=SETTINGS, **more):
+    comparison = Comparison(folder, settings, session.graph.fingerprint)
+    return compare_model(comparison, session, chosen, explainers or THREE, selections, **more)
 
 
 def figures(compared):
@@ -62,14 +62,14 @@ def figures(compared):
     return json.loads(json.dumps(told), parse_float=lambda digits: round(float(digits), 6))
 
 
-def test_a_comparison_is_what_explaining_one_by_one_gives(subject, chosen, tmp_path):
-    compared = compare(tmp_path / "c", subject, chosen)
+def test_a_comparison_is_what_explaining_one_by_one_gives(session, chosen, tmp_path):
+    compared = compare(tmp_path / "c", session, chosen)
     assert compared.explainers == list(THREE)
     assert compared.queries == 10
     for select, table in compared.tables.items():
         for row in table:
             how = ExplainSettings(candidates=8, select=select, also_consider="none")
-            alone = explain_many(subject, chosen.queries, explainer=THREE[row.explainer](), settings=how)
+            alone = explain_many(session, chosen.queries, explainer=THREE[row.explainer](), settings=how)
             drops = [e.score - e.without_all.score if e.without_all else 0.0 for e in alone]
             assert row.figure("logit drop, all paths", "powerlink").mean == pytest.approx(np.mean(drops), abs=1e-6)
             assert sum(row.statuses.values()) == row.queries == 10
@@ -87,8 +87,8 @@ def test_a_comparison_is_what_explaining_one_by_one_gives(subject, chosen, tmp_p
 
 
 @pytest.mark.parametrize("killed_after", [1, 3, 6, 11])
-def test_killed_and_run_again_ends_like_an_uninterrupted_run(subject, chosen, tmp_path, killed_after):
-    whole = compare(tmp_path / "whole", subject, chosen)
+def test_killed_and_run_again_ends_like_an_uninterrupted_run(session, chosen, tmp_path, killed_after):
+    whole = compare(tmp_path / "whole", session, chosen)
     beats = before = 0
 
     def told(_what, done, _of):
@@ -99,12 +99,12 @@ def test_killed_and_run_again_ends_like_an_uninterrupted_run(subject, chosen, tm
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        compare(tmp_path / "killed", subject, chosen, told=told)
+        compare(tmp_path / "killed", session, chosen, told=told)
     written = {path: path.read_bytes() for path in (tmp_path / "killed").rglob("*.jsonl")}
     first = next(path for path in written if path.stat().st_size)
     first.write_bytes(written[first] + b'{"schema": 1, "que')  # a kill in the middle of a line
     heard = []
-    again = compare(tmp_path / "killed", subject, chosen, told=lambda *what: heard.append(what))
+    again = compare(tmp_path / "killed", session, chosen, told=lambda *what: heard.append(what))
     assert figures(again) == figures(whole)
     for path, before in written.items():
         assert path.read_bytes().startswith(before), "what was there is kept as it was"
@@ -113,24 +113,24 @@ def test_killed_and_run_again_ends_like_an_uninterrupted_run(subject, chosen, tm
     assert again.paces.keys() == whole.paces.keys()
 
 
-def test_a_kill_between_two_ledgers_makes_up_for_the_missing_one(subject, chosen, tmp_path):
-    whole = compare(tmp_path / "c", subject, chosen)
+def test_a_kill_between_two_ledgers_makes_up_for_the_missing_one(session, chosen, tmp_path):
+    whole = compare(tmp_path / "c", session, chosen)
     (ledger,) = (tmp_path / "c").rglob("gradient.carried.jsonl")
     lines = ledger.read_text().splitlines(keepends=True)
     ledger.write_text("".join(lines[:6]))
-    assert figures(compare(tmp_path / "c", subject, chosen)) == figures(whole)
+    assert figures(compare(tmp_path / "c", session, chosen)) == figures(whole)
     (other,) = (tmp_path / "c").rglob("gradient.mask.jsonl")
     for path in (ledger, other):
         queries = [json.dumps(json.loads(line)["query"]) for line in path.read_text().splitlines()]
         assert len(queries) == len(set(queries)) == 10
 
 
-def test_scores_are_made_once_however_paths_are_chosen(subject, chosen, tmp_path, monkeypatch):
+def test_scores_are_made_once_however_paths_are_chosen(session, chosen, tmp_path, monkeypatch):
     asked = []
     real = Random.score_edges
     monkeypatch.setattr(Random, "score_edges", lambda *a: asked.append(a[2].num_queries) or real(*a))
     compared = compare(
-        tmp_path / "c", subject, chosen, {"random": Random}, ("mask", "carried", "largest-drop", "pooled")
+        tmp_path / "c", session, chosen, {"random": Random}, ("mask", "carried", "largest-drop", "pooled")
     )
     assert sum(asked) <= 10
     assert list(compared.tables) == ["mask", "carried", "largest-drop", "pooled"]
@@ -140,26 +140,26 @@ def test_scores_are_made_once_however_paths_are_chosen(subject, chosen, tmp_path
     )
 
 
-def test_pooled_is_what_explain_does_also_where_pruning_leaves_much_out(subject, chosen, tmp_path):
+def test_pooled_is_what_explain_does_also_where_pruning_leaves_much_out(session, chosen, tmp_path):
     how = ExplainSettings(paths=3, candidates=3, hub_limit=4, core=3)
     settings = CompareSettings(which="all", explain=how)
-    comparison = Comparison(tmp_path / "c", settings, subject.graph.fingerprint)
-    run = comparison.of(subject, Slopes(), ("mask", "pooled"))
+    comparison = Comparison(tmp_path / "c", settings, session.graph.fingerprint)
+    run = comparison.of(session, Slopes(), ("mask", "pooled"))
     assert sum(run.run(chosen.queries)) == 10
     found = run.found(chosen.queries)
     for select, own in (("pooled", how), ("mask", replace(how, select="mask", also_consider="none"))):
-        alone = explain_many(subject, chosen.queries, explainer=Slopes(), settings=own)
+        alone = explain_many(session, chosen.queries, explainer=Slopes(), settings=own)
         for one, other in zip(alone, found[select], strict=True):
             assert [path.facts for path in one.paths] == [path.facts for path in other.paths]
             assert (one.considered, one.remarks) == (other.considered, other.remarks)
     assert any(e.considered > 3 for e in found["pooled"]), "low-degree brings paths of its own"
 
 
-def test_more_queries_explainers_and_choices_go_on_in_the_same_folder(subject, chosen, tmp_path):
-    fewer = choose_queries(subject, chosen.queries, "all", limit=4)
-    compare(tmp_path / "c", subject, fewer, {"gradient": Gradient}, ("mask",))
-    grown = compare(tmp_path / "c", subject, chosen)
-    assert figures(grown) == figures(compare(tmp_path / "whole", subject, chosen))
+def test_more_queries_explainers_and_choices_go_on_in_the_same_folder(session, chosen, tmp_path):
+    fewer = choose_queries(session, chosen.queries, "all", limit=4)
+    compare(tmp_path / "c", session, fewer, {"gradient": Gradient}, ("mask",))
+    grown = compare(tmp_path / "c", session, chosen)
+    assert figures(grown) == figures(compare(tmp_path / "whole", session, chosen))
     assert all(np.isfinite(value) for value in grown.paces["gradient"].whole.values())
 
 
@@ -172,17 +172,17 @@ def test_more_queries_explainers_and_choices_go_on_in_the_same_folder(subject, c
         (CompareSettings(which="all", explain=ExplainSettings(core=3, candidates=8)), r"another core \(2, now 3\)"),
     ],
 )
-def test_other_settings_are_refused(subject, chosen, tmp_path, settings, said):
+def test_other_settings_are_refused(session, chosen, tmp_path, settings, said):
     one = {"shortest": Shortest}
-    compare(tmp_path / "c", subject, chosen, one)
+    compare(tmp_path / "c", session, chosen, one)
     with pytest.raises(MismatchError, match=said):
-        compare(tmp_path / "c", subject, chosen, one, settings=settings)
+        compare(tmp_path / "c", session, chosen, one, settings=settings)
 
 
-def test_other_settings_of_an_explainer_are_refused(subject, chosen, tmp_path):
-    compare(tmp_path / "c", subject, chosen, {"power-link": lambda: PowerLink(steps=1)})
+def test_other_settings_of_an_explainer_are_refused(session, chosen, tmp_path):
+    compare(tmp_path / "c", session, chosen, {"power-link": lambda: PowerLink(steps=1)})
     with pytest.raises(MismatchError, match=r"another steps \(1, now 2\)"):
-        compare(tmp_path / "c", subject, chosen, {"power-link": lambda: PowerLink(steps=2)})
+        compare(tmp_path / "c", session, chosen, {"power-link": lambda: PowerLink(steps=2)})
 
 
 def test_a_folder_of_something_else_and_a_damaged_one_are_refused(tmp_path):
@@ -216,9 +216,9 @@ class Careless:
     ("how", "said"),
     [("negative", "the explainer careless returned scores from -1 to -1"), ("raises", "IndexError: no such edge")],
 )
-def test_an_explainer_that_breaks_is_named_and_the_others_go_on(subject, chosen, tmp_path, how, said):
+def test_an_explainer_that_breaks_is_named_and_the_others_go_on(session, chosen, tmp_path, how, said):
     explainers = {"careless": lambda: Careless(how=how), "gradient": Gradient, "random": Random}
-    compared = compare(tmp_path / "c", subject, chosen, explainers)
+    compared = compare(tmp_path / "c", session, chosen, explainers)
     assert list(compared.refused) == ["careless"]
     assert said in compared.refused["careless"]
     assert compared.explainers == ["gradient", "random"]
@@ -237,21 +237,21 @@ def test_who_takes_part():
         find_recipes(["pg-explainer"], can_fit=False)
 
 
-def test_a_fit_is_made_once_and_weights_find_their_model(subject, chosen, tmp_path):
+def test_a_fit_is_made_once_and_weights_find_their_model(session, chosen, tmp_path):
     settings = CompareSettings(which="all", fit=5, explain=EXPLAIN)
     recipes = find_recipes(["pg-explainer", "random"], can_fit=True)
-    comparison = Comparison(tmp_path / "c", settings, subject.graph.fingerprint)
-    compared = compare_model(comparison, subject, chosen, makers(comparison, subject, recipes))
+    comparison = Comparison(tmp_path / "c", settings, session.graph.fingerprint)
+    compared = compare_model(comparison, session, chosen, makers(comparison, session, recipes))
     assert compared.explainers == ["pg-explainer", "random"]
     (weights,) = (tmp_path / "c").rglob("*.safetensors")
     before = weights.stat().st_mtime_ns
-    again = compare_model(comparison, subject, chosen, makers(comparison, subject, recipes))
+    again = compare_model(comparison, session, chosen, makers(comparison, session, recipes))
     assert weights.stat().st_mtime_ns == before
     assert figures(again) == figures(compared)
 
-    other = Subject.of(subject.graph, subject.model, "cpu", name="m", hash="another")
+    other = Session.of(session.graph, session.model, "cpu", name="m", hash="another")
     taken = makers(comparison, other, recipes, [weights])
     compared = compare_model(comparison, other, chosen, taken)
     assert "was fitted on another model" in compared.refused["pg-explainer"]
     assert compared.explainers == ["random"]
-    assert makers(comparison, subject, recipes, [weights])["pg-explainer"]().fit
+    assert makers(comparison, session, recipes, [weights])["pg-explainer"]().fit

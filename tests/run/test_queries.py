@@ -14,7 +14,7 @@ from powerlink.errors import DataError
 from powerlink.graphs.computation_graph import extract
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.link_model import build_model
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.run.queries import choose_queries, read_queries
 from powerlink.verify.verdict import standing_of
 
@@ -47,13 +47,13 @@ def test_an_unknown_name_is_told_with_its_place(tmp_path):
 N, R = 14, 3
 
 
-def subject():
+def session():
     model = build_model(settings_of("compgcn", "distmult", 1), N, R, 0).eval()
-    return Subject.of(knowledge_graph(random_rows(3, N, R, 45), N, R), model, "cpu", name="m", hash="h")
+    return Session.of(knowledge_graph(random_rows(3, N, R, 45), N, R), model, "cpu", name="m", hash="h")
 
 
 def test_of_no_queries_none_are_predicted():
-    assert choose_queries(subject(), torch.empty(0, 3, dtype=torch.long), "predicted").queries.shape == (0, 3)
+    assert choose_queries(session(), torch.empty(0, 3, dtype=torch.long), "predicted").queries.shape == (0, 3)
 
 
 @pytest.mark.parametrize("which", ["believed", "first", "predicted", "all"])
@@ -61,7 +61,7 @@ def test_of_no_queries_none_are_predicted():
 @pytest.mark.parametrize("capped", [False, True])
 @pytest.mark.parametrize("chunk", [3, 256])
 def test_what_is_left_out_is_counted_up_to_the_last_one_taken(which, limit, capped, chunk):
-    asked = subject()
+    asked = session()
     queries = torch.tensor([(h, r, t) for h in range(N) for r in range(R) for t in range(4)])
     standing = standing_of(asked, queries)
     believed, first = standing.score > 0, standing.rank == 1

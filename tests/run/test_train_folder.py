@@ -63,8 +63,8 @@ def atlas(tmp_path_factory):
 def test_half_precision_keeps_the_metrics(atlas, side):
     accuracy = {}
     for kind in ("full", "half"):
-        subject = load_model(atlas / kind)
-        ranks = rank_facts(subject.model, subject.graph, subject.messages, "test")
+        session = load_model(atlas / kind)
+        ranks = rank_facts(session.model, session.graph, session.messages, "test")
         tails, heads = ranks.chunk(2)
         accuracy[kind] = Accuracy.of(tails if side == "tails" else heads)
     assert accuracy["full"].mrr > 0.15, "a model that learned something"
@@ -81,8 +81,8 @@ def test_half_precision_is_nearly_half_the_size(atlas):
 
 def test_the_accuracy_told_is_that_of_the_weights_as_saved(tmp_path):
     _, job = trained(tmp_path)
-    subject = load_model(tmp_path)
-    ranks = rank_facts(subject.model, GRAPH, subject.messages, "test")
+    session = load_model(tmp_path)
+    ranks = rank_facts(session.model, GRAPH, session.messages, "test")
     assert job.accuracy["test"] == Accuracy.of(ranks).as_dict()
 
 

@@ -20,7 +20,7 @@ from powerlink.kg.planted import NOISE, plant
 from powerlink.kg.typed_folder import read_links
 from powerlink.models.link_model import ModelSettings
 from powerlink.models.link_training import LinkTrainingSettings, link_auc, train_on_links
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, computation_graph, explain_batch
 from powerlink.run.fitting import fit_explainer
 from powerlink.run.queries import choose_queries
@@ -39,14 +39,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return task_of(data, train_on_links(data, SMALL, LinkTrainingSettings(epochs=5)))
 
 
-def task_of(data: ExplainedLinks, subject: Subject, queries: torch.Tensor | None = None) -> Task:
-    return Task.of(subject, KnownReasons.of_steps(data.name, subject.graph, data.truth), queries)
+def task_of(data: ExplainedLinks, session: Session, queries: torch.Tensor | None = None) -> Task:
+    return Task.of(session, KnownReasons.of_steps(data.name, session.graph, data.truth), queries)
 
 
 @pytest.fixture(scope="module")
 def planted() -> Task:
     task = Task.planted(plant(100, replace(NOISE["quiet"], entities=60)))
-    return Task.of(task.subject, task.known, task.queries[::4])
+    return Task.of(task.session, task.known, task.queries[::4])
 
 
 @pytest.mark.parametrize("name", EXPLAINERS)
@@ -65,18 +65,18 @@ def test_every_explainer_can_be_held_against_the_truth(shop: Task, name: str) ->
 
 def test_the_auc_is_that_of_the_scores(shop: Task) -> None:
     asked = shop.ask(Random(), MASK, seed=3)
-    graph = computation_graph(shop.subject, shop.queries, MASK)
+    graph = computation_graph(shop.session, shop.queries, MASK)
     explaining = explaining_edges(graph, [shop.known.steps[query] for query in shop.triples])
-    scores = Random().score_edges(shop.subject.model, graph, 3).values
+    scores = Random().score_edges(shop.session.model, graph, 3).values
     for reading, values in asked.auc.items():
         np.testing.assert_allclose(values, edge_auc(graph, scores, explaining, reading))  # type: ignore[arg-type]
 
 
 def test_no_query_and_queries_without_reasons(shop: Task) -> None:
-    nothing = Task.of(shop.subject, shop.known, shop.queries[:0])
+    nothing = Task.of(shop.session, shop.known, shop.queries[:0])
     assert nothing.ask(Random(), MASK).explanations == []
     with pytest.raises(DataError, match="does not say what explains"):
-        Task.of(shop.subject, shop.known, torch.tensor([[0, 0, 1]]))
+        Task.of(shop.session, shop.known, torch.tensor([[0, 0, 1]]))
 
 
 def test_the_ways_by_default_and_the_product() -> None:
@@ -96,7 +96,7 @@ def test_the_ways_by_default_and_the_product() -> None:
 
 def test_the_first_row_is_what_explain_does(planted: Task) -> None:
     table, *_ = Trial(find_ways()).run([planted])
-    alone = explain_batch(planted.subject, planted.queries, settings=ExplainSettings(paths=10))
+    alone = explain_batch(planted.session, planted.queries, settings=ExplainSettings(paths=10))
     places = first_right(alone, [planted.known.of[query] for query in planted.triples])
     assert table.rows[0].places == [int(place) if np.isfinite(place) else None for place in places]
 
@@ -117,8 +117,8 @@ def test_known_entities_are_the_inner_ones_of_the_true_paths(planted: Task) -> N
     entities = {}
     for query, known in planted.known.steps.items():
         inner = {step[2] for path in known.paths for step in path[:-1]}
-        entities[query] = Reasons(frozenset(planted.subject.graph.entities[e] for e in inner))
-    task = Task.of(planted.subject, KnownReasons("entities", entities), planted.queries)
+        entities[query] = Reasons(frozenset(planted.session.graph.entities[e] for e in inner))
+    task = Task.of(planted.session, KnownReasons("entities", entities), planted.queries)
     ways = [Way("gradient", "carried"), Way("shortest", "mask")]
     exact, touched = Trial(ways).run([planted])[0], Trial(ways).run([task])[0]
     for one, other in zip(exact.rows, touched.rows, strict=True):
@@ -128,7 +128,7 @@ def test_known_entities_are_the_inner_ones_of_the_true_paths(planted: Task) -> N
 
 def test_several_models_are_told_apart_and_together(planted: Task) -> None:
     other = Task.planted(plant(101, replace(NOISE["quiet"], entities=60)))
-    other = Task.of(other.subject, other.known, other.queries[:4])
+    other = Task.of(other.session, other.known, other.queries[:4])
     one, two, both = Trial([Way("gradient", "mask"), Way("random", "mask")]).run([planted, other])
     assert (one.label, two.label) == ("rules-planted-100", "rules-planted-101")
     assert [*one.queries, *two.queries] == list(both.queries)
@@ -179,7 +179,7 @@ def test_an_explainer_that_is_fitted_needs_its_weights(shop: Task, tmp_path: Pat
     way = Way("pg-explainer", "mask")
     with pytest.raises(SettingsError, match="--weights"):
         Trial([way])
-    fit_explainer(shop.subject, shop.queries, tmp_path / "pg.safetensors")
+    fit_explainer(shop.session, shop.queries, tmp_path / "pg.safetensors")
     (table,) = Trial([way], weights=[tmp_path / "pg.safetensors"]).run([shop])
     assert table.rows[0].figures["shown"].mean == 1
 
@@ -188,11 +188,11 @@ def test_an_explainer_that_is_fitted_needs_its_weights(shop: Task, tmp_path: Pat
 def test_power_link_finds_planted_explanations() -> None:
     data = read_links(SHARED)
     settings = ModelSettings(encoder="rgcn", widths=(64, 64, 64), blocks=1)
-    subject = train_on_links(data, settings)
-    assert link_auc(subject.model, subject.messages, data, "test") > 0.9
-    believed = choose_queries(subject, torch.from_numpy(data.links_of("test").copy())).queries
+    session = train_on_links(data, settings)
+    assert link_auc(session.model, session.messages, data, "test") > 0.9
+    believed = choose_queries(session, torch.from_numpy(data.links_of("test").copy())).queries
     assert 0.8 < len(believed) / len(data.links_of("test")) < 1
-    task = task_of(data, subject, believed[:32])
+    task = task_of(data, session, believed[:32])
     found, chance = (task.ask(explainer, MASK) for explainer in (PowerLink(size_weight=0.5), Random()))
     assert min(np.nanmean(values) for values in found.auc.values()) >= 0.961
     assert abs(np.nanmean(chance.auc["directed"]) - 0.5) < 0.1

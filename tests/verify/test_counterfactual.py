@@ -18,7 +18,7 @@ from builders import (
 from powerlink.graphs.computation_graph import extract
 from powerlink.memory import Room
 from powerlink.models.ranking import score_tails, score_tails_of
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.verify.counterfactual import standings_with_only, standings_without
 from powerlink.verify.verdict import standing_of
 
@@ -29,17 +29,17 @@ KNOWN = known_tails(ROWS, R)
 NAMES = ["rgcn-transe", "wgcn-distmult", "compgcn-conve", "compgcn-distmult"]
 
 
-def subject_of(name, layers):
-    return Subject.of(GRAPH, model_of(*name.split("-"), layers, N, R))
+def session_of(name, layers):
+    return Session.of(GRAPH, model_of(*name.split("-"), layers, N, R))
 
 
-def naive_standing(subject, triple, removed):
+def naive_standing(session, triple, removed):
     """Delete, encode everything again, score everyone, filter."""
-    gone = {*removed, *edges_of_fact(subject.messages, triple)}
+    gone = {*removed, *edges_of_fact(session.messages, triple)}
     with torch.no_grad():
-        embeddings = subject.model.encode(edges_without(subject.messages, sorted(gone)))
+        embeddings = session.model.encode(edges_without(session.messages, sorted(gone)))
         head, relation, tail = triple
-        logits = score_tails(subject.model, embeddings, torch.tensor([head]), torch.tensor([relation]))[0].tolist()
+        logits = score_tails(session.model, embeddings, torch.tensor([head]), torch.tensor([relation]))[0].tolist()
     return logits[tail], naive_rank(logits, tail, KNOWN.get((head, relation), set()))
 
 
@@ -57,45 +57,45 @@ def scenarios(messages):
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_standings_without_facts_equal_a_full_recomputation(name, layers):
-    subject = subject_of(name, layers)
-    cases = scenarios(subject.messages)
+    session = session_of(name, layers)
+    cases = scenarios(session.messages)
     pairs = [(s, e) for s, (_, removed) in enumerate(cases) for e in removed]
     scenario, edge = torch.tensor(pairs).unbind(1)
     triples = triple_tensor([triple for triple, _ in cases])
     for budget in (1, 60, 10**6):
-        found = standings_without(subject, triples, scenario, edge, room=Room(edges=budget))
+        found = standings_without(session, triples, scenario, edge, room=Room(edges=budget))
         for s, (triple, removed) in enumerate(cases):
-            score, rank = naive_standing(subject, triple, removed)
+            score, rank = naive_standing(session, triple, removed)
             assert found.score[s].item() == pytest.approx(score, abs=1e-9)
             assert found.rank[s].item() == rank
-    plain = standing_of(subject, triples)
-    expected = [naive_standing(subject, triple, []) for triple, _ in cases]
+    plain = standing_of(session, triples)
+    expected = [naive_standing(session, triple, []) for triple, _ in cases]
     assert plain.score.tolist() == pytest.approx([score for score, _ in expected], abs=1e-9)
     assert plain.rank.tolist() == [rank for _, rank in expected]
 
 
 def test_a_fact_in_question_is_removed_even_if_the_caller_removes_it_too():
-    subject = subject_of("compgcn-distmult", 2)
+    session = session_of("compgcn-distmult", 2)
     triple = ROWS[8]
-    own = torch.tensor(edges_of_fact(subject.messages, triple))
+    own = torch.tensor(edges_of_fact(session.messages, triple))
     assert own.numel() == 2
-    found = standings_without(subject, triple_tensor([triple]), torch.zeros_like(own), own)
-    assert found.score.item() == pytest.approx(naive_standing(subject, triple, [])[0], abs=1e-9)
+    found = standings_without(session, triple_tensor([triple]), torch.zeros_like(own), own)
+    assert found.score.item() == pytest.approx(naive_standing(session, triple, [])[0], abs=1e-9)
 
 
 def test_no_scenarios_have_no_standings():
-    subject = subject_of("wgcn-distmult", 1)
+    session = session_of("wgcn-distmult", 1)
     none = torch.empty(0, dtype=torch.int64)
-    found = standings_without(subject, none.reshape(0, 3), none, none)
+    found = standings_without(session, none.reshape(0, 3), none, none)
     assert found.score.shape == found.rank.shape == (0,)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_standings_with_only_some_facts_encode_head_and_tail_from_them_alone(name, layers):
-    subject = subject_of(name, layers)
+    session = session_of(name, layers)
     queries = [*ROWS[3:6], (ROWS[7][2], ROWS[7][1] + R, ROWS[7][0])]
-    graph = extract(subject.messages, triple_tensor(queries), layers)
+    graph = extract(session.messages, triple_tensor(queries), layers)
     keep, owner = [], []
     for q in range(len(queries)):
         first, last = graph.edge_row[q : q + 2].tolist()
@@ -104,14 +104,14 @@ def test_standings_with_only_some_facts_encode_head_and_tail_from_them_alone(nam
         keep += both
         owner += [q] * len(both)
     edge = torch.tensor(keep)
-    found = standings_with_only(subject, graph, torch.tensor(owner), edge)
-    model = subject.model
+    found = standings_with_only(session, graph, torch.tensor(owner), edge)
+    model = session.model
     for q, (head, relation, tail) in enumerate(queries):
         kept = set(graph.edge[edge[torch.tensor(owner) == q]].tolist())
-        rest = [e for e in range(subject.messages.num_edges) if e not in kept]
+        rest = [e for e in range(session.messages.num_edges) if e not in kept]
         with torch.no_grad():
-            alone = model.encode(edges_without(subject.messages, rest))
-            table = subject.whole.followed_by(alone.rows(torch.tensor([head, tail])))
+            alone = model.encode(edges_without(session.messages, rest))
+            table = session.whole.followed_by(alone.rows(torch.tensor([head, tail])))
             ask = torch.tensor([[N, relation, t] for t in range(N)])
             ask[tail, 2] = N + 1
             logits = model.score(table, ask).tolist()
@@ -120,24 +120,24 @@ def test_standings_with_only_some_facts_encode_head_and_tail_from_them_alone(nam
 
 
 def test_tails_of_one_encoding_are_scored_for_heads_of_another():
-    subject = subject_of("compgcn-distmult", 1)
-    other = subject.model.encode(edges_without(subject.messages, range(10))).detach()
+    session = session_of("compgcn-distmult", 1)
+    other = session.model.encode(edges_without(session.messages, range(10))).detach()
     head, relation = torch.tensor([3, 0]), torch.tensor([1, 4])
-    found = score_tails_of(subject.model, other, subject.whole, head, relation)
+    found = score_tails_of(session.model, other, session.whole, head, relation)
     for i in range(2):
-        table = subject.whole.followed_by(other)
+        table = session.whole.followed_by(other)
         ask = torch.tensor([[N + int(head[i]), int(relation[i]), t] for t in range(N)])
-        torch.testing.assert_close(found[i], subject.model.score(table, ask).detach())
+        torch.testing.assert_close(found[i], session.model.score(table, ask).detach())
 
 
 def test_a_model_without_a_way_of_its_own_scores_tails_beside_other_heads_all_the_same():
-    subject = subject_of("compgcn-distmult", 1)
-    model = subject.model
+    session = session_of("compgcn-distmult", 1)
+    model = session.model
 
     class Slow:
         num_layers, encode, score = model.num_layers, model.encode, model.score
 
-    other = model.encode(edges_without(subject.messages, range(10))).detach()
+    other = model.encode(edges_without(session.messages, range(10))).detach()
     head, relation = torch.tensor([3, 0, 3]), torch.tensor([1, 4, 0])
-    fast, slow = (score_tails_of(m, other, subject.whole, head, relation) for m in (model, Slow()))
+    fast, slow = (score_tails_of(m, other, session.whole, head, relation) for m in (model, Slow()))
     torch.testing.assert_close(fast, slow)

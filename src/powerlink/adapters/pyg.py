@@ -1,4 +1,4 @@
-"""from_pyg: a trained PyG encoder and a decoder become a Subject that can be explained."""
+"""from_pyg: a trained PyG encoder and a decoder become a Session that can be explained."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from powerlink.errors import MismatchError, ModelError, SettingsError, UnknownNa
 from powerlink.graphs.computation_graph import ComputationGraph, edge_bounds, extract
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.graphs.what_if import Removals, changed_nodes, what_if
-from powerlink.models.subject import Subject, undisturbed, weights_hash
+from powerlink.models.session import Session, undisturbed, weights_hash
 
 PART_BUDGET = 100_000  # edges that a model is tried on
 AskHeads = Literal["auto", "inverse", "swap"]
@@ -47,7 +47,7 @@ def from_pyg(
     names: Any = None,
     relation_names: Sequence[str] | None = None,
     name: str = "",
-) -> Subject:
+) -> Session:
     """Make a model of PyG layers explainable; see docs/how-to/explain-a-pyg-model.md.
 
     * `graph`: a KnowledgeGraph, or Data (edge_index, edge_type) or HeteroData with `names` and `relation_names`.
@@ -86,7 +86,7 @@ def from_pyg(
         made_of = f"{type(encoder).__name__}-{decoder if isinstance(decoder, str) else type(decoder).__name__}"
         # two readings of the same weights say other things of a removal: they are two models
         hash = weights_hash(model, made_of, normaliser)
-        return Subject.of(wiring.graph, model, device, name=f"{name or made_of}, {normaliser}", hash=hash)
+        return Session.of(wiring.graph, model, device, name=f"{name or made_of}, {normaliser}", hash=hash)
 
 
 def _ready(decoder: Decoder | str) -> Decoder:

@@ -1,4 +1,4 @@
-"""from_pykeen: a trained R-GCN or CompGCN of PyKEEN becomes a Subject that can be explained."""
+"""from_pykeen: a trained R-GCN or CompGCN of PyKEEN becomes a Session that can be explained."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from powerlink.adapters.pykeen_model import CompGCNEncoder, PyKEENModel, RGCNEnc
 from powerlink.errors import MismatchError, ModelError, SettingsError
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.pykeen_data import graph_of_factories, pykeen_module
-from powerlink.models.subject import Subject, weights_hash
+from powerlink.models.session import Session, weights_hash
 
 FILES = ("trained_model.pkl", "training_triples")
 
 
-def from_pykeen(result_or_model: Any, triples_factory: Any = None, *, name: str = "") -> Subject:
+def from_pykeen(result_or_model: Any, triples_factory: Any = None, *, name: str = "") -> Session:
     """Make a PyKEEN model explainable; see docs/how-to/explain-a-pykeen-model.md.
 
     `triples_factory`: the training triples, or the whole data set, so that ranks leave out all that is known; a
@@ -42,10 +42,10 @@ def from_pykeen(result_or_model: Any, triples_factory: Any = None, *, name: str 
     device = next(model.parameters()).device
     adapted = PyKEENModel(encoder, model.interaction, MessageGraph.of(graph, device), facts)
     label = name or f"{type(model).__name__}-{type(model.interaction).__name__.removesuffix('Interaction')}"
-    return Subject.of(graph, adapted, device, name=label, hash=weights_hash(model))
+    return Session.of(graph, adapted, device, name=label, hash=weights_hash(model))
 
 
-def load_pykeen(folder: str | Path, device: torch.device | str = "cpu") -> Subject:
+def load_pykeen(folder: str | Path, device: torch.device | str = "cpu") -> Session:
     """Read a folder that PyKEEN's `result.save_to_directory` wrote; its model is a pickle: open only what you trust."""
     factories = pykeen_module("pykeen.triples")
     folder = Path(folder)

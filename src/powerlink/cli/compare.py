@@ -60,10 +60,10 @@ def compare(
         split=split, which=which, max_nodes=max_nodes, fit=fit, seed=seed, explain=ExplainSettings(**given)
     )
     names = None if explainers is None else listed("--explainers", explainers)
-    selections, subjects = _selections(select), open_models(models, device)
+    selections, sessions = _selections(select), open_models(models, device)
     how: dict[str, Any] = {"explainers": names, "selections": selections, "limit": limit, "weights": weights or []}
     with kept_in(out), telling() as told:
-        compared = compare_all(subjects, out, settings=settings, told=told, **how)
+        compared = compare_all(sessions, out, settings=settings, told=told, **how)
     _tell(compared, out)
 
 

@@ -16,7 +16,7 @@ from powerlink.explanation import Explanation
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.models.checkpoint import load_model
 from powerlink.models.link_model import ModelSettings
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.models.training import TrainingSettings
 from powerlink.report.show import write_page
 from powerlink.report.text import print_explanations
@@ -39,8 +39,8 @@ def demo(
     """
     folder = out / "model"
     train_with_progress("atlas", folder, DEMO_MODEL, DEMO_TRAINING, device)
-    subject = load_model(folder, pick_device(device))
-    found = _explained(subject, held_out_and_ranked_first(subject, TRIED))[:SHOWN]
+    session = load_model(folder, pick_device(device))
+    found = _explained(session, held_out_and_ranked_first(session, TRIED))[:SHOWN]
     print_explanations(console, found)
     page = out / "report.html"
     write_page(found, page, "Five predictions about the world, explained")
@@ -52,21 +52,21 @@ def demo(
     )
 
 
-def _explained(subject: Subject, queries: torch.Tensor) -> list[Explanation]:
+def _explained(session: Session, queries: torch.Tensor) -> list[Explanation]:
     """Explain queries, and keep those that have paths to show."""
     with telling() as told:
-        return [explanation for explanation in explain_many(subject, queries, told=told) if explanation.paths]
+        return [explanation for explanation in explain_many(session, queries, told=told) if explanation.paths]
 
 
 DEMO_MODEL = ModelSettings(encoder="compgcn", decoder="distmult", widths=(100, 100, 100))
 DEMO_TRAINING = TrainingSettings(epochs=150, batch_size=256, lr=0.003)
 
 
-def held_out_and_ranked_first(subject: Subject, count: int) -> torch.Tensor:
+def held_out_and_ranked_first(session: Session, count: int) -> torch.Tensor:
     """Pick test facts the model ranks first, of as many relations as possible: (count, 3)."""
-    facts = torch.from_numpy(np.array(subject.graph.test))
-    with plain_torch(subject.messages.device):
-        standing = standing_of(subject, facts.to(subject.messages.device))
+    facts = torch.from_numpy(np.array(session.graph.test))
+    with plain_torch(session.messages.device):
+        standing = standing_of(session, facts.to(session.messages.device))
     first = facts[(standing.rank == 1).cpu()]
     strongest = first[standing.score.cpu()[(standing.rank == 1).cpu()].argsort(descending=True, stable=True)]
     seen: dict[int, int] = {}

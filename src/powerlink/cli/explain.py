@@ -37,7 +37,7 @@ from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explanation import Explanation
 from powerlink.kg.knowledge_graph import Split
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
 from powerlink.report.schema import to_json
 from powerlink.report.text import print_explanations, render_summary
@@ -92,10 +92,10 @@ def explain(
     settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
     how: dict[str, Any] = {"explainer": maker, "settings": settings, "seed": seed, "limit": limit, "out": out}
     how |= {"which": "predicted" if only_predicted else "all", "memory": memory and int(memory * 2**30)}
-    subject = open_model(model, pick_device(device))
+    session = open_model(model, pick_device(device))
     with kept_in(out), timed() as seconds, telling() as told:
-        facts = distinct(_facts(subject, triple, split, queries))
-        found = explain_many(subject, facts, rank_heads=rank_heads, told=_noting(told, out), **how)
+        facts = distinct(_facts(session, triple, split, queries))
+        found = explain_many(session, facts, rank_heads=rank_heads, told=_noting(told, out), **how)
     _print(found, only_predicted, out, json)
     _print_profile(seconds if profile else {}, len(found))
 
@@ -145,16 +145,16 @@ def _check_source(triple: Triple, split: Split | None, file: Path | None) -> Non
         raise SettingsError("a triple needs all three: --head, --relation and --tail")
 
 
-def _facts(subject: Subject, triple: Triple, split: Split | None, file: Path | None) -> Tensor:
+def _facts(session: Session, triple: Triple, split: Split | None, file: Path | None) -> Tensor:
     """Collect the facts to explain from the one source that was given."""
     if file is not None:
-        return read_queries(subject.graph, file)
+        return read_queries(session.graph, file)
     if split is None:
         head, relation, tail = (part or "" for part in triple)
-        return torch.tensor([subject.graph.triple(head, relation, tail)])
-    if not len(subject.graph.facts(split)):
+        return torch.tensor([session.graph.triple(head, relation, tail)])
+    if not len(session.graph.facts(split)):
         raise DataError(f"the model's graph has no {split} facts to explain")
-    return torch.from_numpy(np.array(subject.graph.facts(split)))
+    return torch.from_numpy(np.array(session.graph.facts(split)))
 
 
 def _print(found: list[Explanation], only_predicted: bool, out: Path | None, json: bool) -> None:

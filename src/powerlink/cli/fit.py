@@ -18,7 +18,7 @@ from powerlink.errors import DataError, SettingsError
 from powerlink.explainers.catalog import EXPLAINERS, find_recipe
 from powerlink.explainers.protocol import Fitting
 from powerlink.kg.knowledge_graph import Split
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.wording import counted
 from powerlink.run.fitting import fit_explainer, spread_over
@@ -53,9 +53,9 @@ def fit(
         raise SettingsError(f"{explainer} needs no fitting: explain with it at once (what is fitted is {able})")
     fitting = recipe.fitting(**read_settings(f"the fit of {explainer}", recipe.fitting, own or []))
     check_output(out, is_fit, inputs=(Path(model),), force=force)
-    subject = open_model(model, pick_device(device))
-    queries = _queries(subject, split, limit, only_predicted, seed)
-    losses = _fit(subject, queries, out, recipe.kind, fitting, ExplainSettings(**given), seed)
+    session = open_model(model, pick_device(device))
+    queries = _queries(session, split, limit, only_predicted, seed)
+    losses = _fit(session, queries, out, recipe.kind, fitting, ExplainSettings(**given), seed)
     if losses:
         console.print(f"fitted on {counted(len(queries), 'fact')}: loss {losses[0]:.4f} → {losses[-1]:.4f}")
     else:
@@ -63,9 +63,9 @@ def fit(
     console.print(f"weights saved in {shown(out)}", soft_wrap=True)
 
 
-def _queries(subject: Subject, split: Split, limit: int, only_predicted: bool, seed: int) -> Tensor:
+def _queries(session: Session, split: Split, limit: int, only_predicted: bool, seed: int) -> Tensor:
     """Choose the facts to fit on."""
-    facts = torch.from_numpy(np.array(subject.graph.facts(split)))
+    facts = torch.from_numpy(np.array(session.graph.facts(split)))
     if not len(facts):
         raise DataError(f"the model's graph has no {split} facts to fit on")
     if not only_predicted:
@@ -73,14 +73,14 @@ def _queries(subject: Subject, split: Split, limit: int, only_predicted: bool, s
     # in an order of chance, so that the first that are predicted come from everywhere
     order = torch.randperm(len(facts), generator=torch.Generator().manual_seed(seed))
     with counting("asking the model", len(facts)) as asked:
-        queries = choose_queries(subject, facts[order], "predicted", limit=limit, told=asked).queries
+        queries = choose_queries(session, facts[order], "predicted", limit=limit, told=asked).queries
     if not len(queries):
         raise DataError(f"the model predicts none of the {split} facts: fit without --only-predicted")
     return queries
 
 
 def _fit(
-    subject: Subject,
+    session: Session,
     queries: Tensor,
     out: Path,
     kind: type[Any],
@@ -98,7 +98,7 @@ def _fit(
                 losses.append(loss)
                 bar.update(task, completed=len(losses), loss=f"{loss:.4f}")
 
-            fit_explainer(subject, queries, out, kind=kind, fitting=fitting, settings=settings, seed=seed, told=told)
+            fit_explainer(session, queries, out, kind=kind, fitting=fitting, settings=settings, seed=seed, told=told)
     except KeyboardInterrupt:
         raise StoppedError("nothing was written: a fit is saved when it is done") from None
     return losses

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from powerlink.cli.console import pick_device
 from powerlink.cli.options import Device
 from powerlink.errors import MismatchError, SettingsError
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.sources import open_model
 
 
@@ -19,7 +19,7 @@ def listed(option: str, text: str) -> list[str]:
     return names
 
 
-def open_models(sources: Sequence[str], device: Device) -> dict[str, Subject]:
+def open_models(sources: Sequence[str], device: Device) -> dict[str, Session]:
     """Open the models under names that tell them apart, refusing those of another graph and the same one twice."""
     loaded = {source: open_model(source, pick_device(device)) for source in dict.fromkeys(sources)}
     first, *others = loaded
@@ -29,12 +29,12 @@ def open_models(sources: Sequence[str], device: Device) -> dict[str, Subject]:
                 f"{first} and {source} are models of different graphs ({loaded[first].graph.name}, "
                 f"{loaded[source].graph.name}): only models of one graph can be compared"
             )
-    hashes = [subject.hash for subject in loaded.values()]
+    hashes = [session.hash for session in loaded.values()]
     for place, source in enumerate(loaded):
         if (earlier := hashes.index(loaded[source].hash)) < place:
             raise MismatchError(f"{list(loaded)[earlier]} and {source} are the same model: name it once")
-    names = [subject.name for subject in loaded.values()]
+    names = [session.name for session in loaded.values()]
     return {
-        subject.name if names.count(subject.name) == 1 else f"{subject.name} ({source})": subject
-        for source, subject in loaded.items()
+        session.name if names.count(session.name) == 1 else f"{session.name} ({source})": session
+        for source, session in loaded.items()
     }

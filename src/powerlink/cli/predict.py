@@ -31,8 +31,8 @@ def predict(
 
     Example: powerlink predict models/atlas --head France --relation in_continent --top 5
     """
-    subject = open_model(model, pick_device(device))
-    answers = predict_best(subject, relation=relation, head=head, tail=tail, top=top)
+    session = open_model(model, pick_device(device))
+    answers = predict_best(session, relation=relation, head=head, tail=tail, top=top)
     if json:
         print_json([asdict(answer) for answer in answers])
         return

@@ -7,7 +7,7 @@ from rich.table import Table
 from powerlink.cli.console import console, counting, pick_device, print_json, shown
 from powerlink.cli.options import DeviceOption, JsonOption, ModelArgument, SplitOption
 from powerlink.errors import DataError
-from powerlink.models.subject import rank as rank_split
+from powerlink.models.session import rank as rank_split
 from powerlink.sources import open_model
 
 
@@ -18,17 +18,17 @@ def rank(
 
     Example: powerlink rank models/atlas
     """
-    subject = open_model(model, pick_device(device))
-    if not len(subject.graph.facts(split)):
+    session = open_model(model, pick_device(device))
+    if not len(session.graph.facts(split)):
         raise DataError(f"the graph of {model} has no {split} facts to rank")
-    with counting("ranking", 2 * len(subject.graph.facts(split))) as told:
-        accuracy = rank_split(subject, split, told=told)
+    with counting("ranking", 2 * len(session.graph.facts(split))) as told:
+        accuracy = rank_split(session, split, told=told)
     if json:
-        print_json({"model": subject.name, "graph": subject.graph.name, "split": split, **accuracy.as_dict()})
+        print_json({"model": session.name, "graph": session.graph.name, "split": split, **accuracy.as_dict()})
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("model", "graph", "split", "MRR", "Hits@1", "Hits@3", "Hits@10", "queries"):
         table.add_column(column, justify="left" if column in ("model", "graph", "split") else "right")
     figures = (accuracy.mrr, accuracy.hits_at_1, accuracy.hits_at_3, accuracy.hits_at_10)
-    table.add_row(subject.name, shown(subject.graph.name), split, *(f"{f:.3f}" for f in figures), str(accuracy.queries))
+    table.add_row(session.name, shown(session.graph.name), split, *(f"{f:.3f}" for f in figures), str(accuracy.queries))
     console.print(table)

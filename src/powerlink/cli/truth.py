@@ -33,7 +33,7 @@ from powerlink.cli.options import (
 from powerlink.errors import DataError, SettingsError
 from powerlink.kg.known_files import read_known_reasons
 from powerlink.kg.planted import NOISE, Noise, plant
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.truth import as_plain, render_truth, write_truth
 from powerlink.report.wording import harmless
@@ -97,25 +97,25 @@ def _check(models: list[str] | None, known: Path | None, planted: Noise | None, 
 def _planted(planted: Noise, graphs: int, entities: int, seed: int, limit: int | None) -> Iterator[Task]:
     grown = replace(NOISE[planted], entities=entities)
     for task in (Task.planted(plant(seed + i, grown)) for i in range(graphs)):
-        yield Task.of(task.subject, task.known, task.queries[:limit])
+        yield Task.of(task.session, task.known, task.queries[:limit])
 
 
 def _tasks(
-    subjects: dict[str, Subject], known: Path, split: Any, only_predicted: bool, limit: int | None, skip_unknown: bool
+    sessions: dict[str, Session], known: Path, split: Any, only_predicted: bool, limit: int | None, skip_unknown: bool
 ) -> Iterator[Task]:
-    graph = next(iter(subjects.values())).graph
+    graph = next(iter(sessions.values())).graph
     reasons = read_known_reasons(known, graph, split=split, skip_unknown=skip_unknown)
     for note in reasons.notes:
         errors.print(f"note: {harmless(note)}", style="dim", soft_wrap=True)
-    for label, subject in subjects.items():
+    for label, session in sessions.items():
         queries = reasons.queries
         if only_predicted:
             with telling() as told:
                 asked = adding_up(told, "asking the model", len(queries))
-                queries = choose_queries(subject, queries, "predicted", limit=limit, told=asked).queries
+                queries = choose_queries(session, queries, "predicted", limit=limit, told=asked).queries
         if not len(queries):
             raise DataError(f"{label} predicts none of the queries of {known}: leave out --only-predicted")
-        yield Task.of(subject, reasons, queries[:limit], label)
+        yield Task.of(session, reasons, queries[:limit], label)
 
 
 def _tell(trial: Trial, tables: list[TruthTable], asked: dict[str, Any], json: bool) -> None:

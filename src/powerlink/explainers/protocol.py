@@ -11,7 +11,7 @@ from torch import Tensor
 from powerlink.evidence import EvidenceBatch
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.paths.propose import Cost
 from powerlink.paths.search import EDGES_AT_ONCE
 from powerlink.settings import setting as setting  # noqa: PLC0414 - explainers of other packages find it here
@@ -120,7 +120,7 @@ class Fitted(Protocol):
 
     fitting: ClassVar[type[Fitting]]  # a frozen dataclass: how it is fitted
 
-    def check_fit(self, subject: Subject) -> None:
+    def check_fit(self, session: Session) -> None:
         """Refuse, in one sentence, to explain without weights or with those of another model."""
         ...
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from powerlink.errors import DataError, MismatchError
 from powerlink.models.checkpoint import save_tensors, versions
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 
 FORMAT = "1"
 
@@ -30,20 +30,20 @@ class Weights:
     model_hash: str  # empty for a model that was never saved
     hash: str  # of the tensors
 
-    def check_model(self, subject: Subject) -> None:
+    def check_model(self, session: Session) -> None:
         """Refuse a model these weights were not fitted on."""
-        if self.model_hash != subject.hash:
+        if self.model_hash != session.hash:
             raise MismatchError(
                 f"{self.path} was fitted on another model ({self.model} {self.model_hash or 'never saved'}, "
-                f"not {subject.name} {subject.hash or 'never saved'}): fit it on this one with `powerlink fit`"
+                f"not {session.name} {session.hash or 'never saved'}): fit it on this one with `powerlink fit`"
             )
 
 
 def save_weights(
-    path: Path, explainer: str, settings: Mapping[str, Any], tensors: Mapping[str, Tensor], subject: Subject
+    path: Path, explainer: str, settings: Mapping[str, Any], tensors: Mapping[str, Tensor], session: Session
 ) -> None:
     """Write what a fit has learned, atomically."""
-    origin = {"model": subject.name, "model_hash": subject.hash, "graph": subject.graph.fingerprint}
+    origin = {"model": session.name, "model_hash": session.hash, "graph": session.graph.fingerprint}
     header = {"powerlink": FORMAT, "explainer": explainer, "settings": json.dumps(dict(settings)), **origin}
     save_tensors(path, tensors, {**header, "versions": json.dumps(versions())})
 

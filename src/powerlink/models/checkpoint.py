@@ -29,8 +29,8 @@ from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.storage import holds_graph_files_alone, load_graph, save_graph
 from powerlink.models.calibration import Calibration
 from powerlink.models.link_model import EncoderDecoder, ModelSettings
+from powerlink.models.session import Session
 from powerlink.models.shards import INDEX, SINGLE, halved, load_weights, overall, remove_stale, save_weights
-from powerlink.models.subject import Subject
 from powerlink.models.training import TrainingSettings
 
 FORMAT = 3
@@ -152,7 +152,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     return description
 
 
-def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Subject:
+def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Session:
     """Read a model folder, ready to be asked, refusing anything that does not fit together."""
     folder = Path(folder)
     description = read_description(folder)
@@ -181,7 +181,7 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Subjec
             f"{strange} holds other weights than model.json describes: copy the model again, "
             "or run its training again if it was stopped"
         )
-    return Subject.of(
+    return Session.of(
         graph,
         model.to(device).eval(),
         device,

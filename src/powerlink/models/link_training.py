@@ -20,7 +20,7 @@ from powerlink.kg.explained_links import ExplainedLinks
 from powerlink.kg.knowledge_graph import Split
 from powerlink.models.link_model import ModelSettings, build_model
 from powerlink.models.protocol import LinkModel
-from powerlink.models.subject import Subject, undisturbed
+from powerlink.models.session import Session, undisturbed
 from powerlink.settings import check_settings, setting
 
 
@@ -43,7 +43,7 @@ def train_on_links(
     device: torch.device | str = "cpu",
     *,
     told: Callable[[float, float], None] = lambda loss, auc: None,
-) -> Subject:
+) -> Session:
     """Train by binary cross-entropy over all training links and negatives at once, best by validation ROC-AUC.
 
     `told` hears every epoch's loss and validation ROC-AUC.
@@ -75,7 +75,7 @@ def train_on_links(
                 best, weights = auc, {name: value.clone() for name, value in network.state_dict().items()}
     network.load_state_dict(weights)
     network.eval()
-    return Subject.of(data.background, network, device, name=model.name)
+    return Session.of(data.background, network, device, name=model.name)
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ import torch
 from powerlink.errors import SettingsError
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.models.ranking import score_tails
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Prediction:
 
 @torch.no_grad()
 def predict(
-    subject: Subject, *, relation: str, head: str | None = None, tail: str | None = None, top: int = 10
+    session: Session, *, relation: str, head: str | None = None, tail: str | None = None, top: int = 10
 ) -> list[Prediction]:
     """Return the best completions of (head, relation, ?) or of (?, relation, tail), best first."""
-    graph = subject.graph
+    graph = session.graph
     if (head is None) == (tail is None):
         raise SettingsError("a prediction needs a head or a tail, and not both")
     if top < 1:
@@ -39,12 +39,12 @@ def predict(
     named = graph.relations.index(relation)
     relation = graph.relations[named]
     asked = named if head is not None else named + graph.num_relations
-    device = subject.messages.device
+    device = session.messages.device
     one, kind = torch.tensor([given], device=device), torch.tensor([asked], device=device)
     with plain_torch(device):
-        logits = score_tails(subject.settled, subject.whole, one, kind).squeeze(0)
-    known = set(subject.known.lookup(one, kind)[1].tolist())
-    calibration = subject.calibration
+        logits = score_tails(session.settled, session.whole, one, kind).squeeze(0)
+    known = set(session.known.lookup(one, kind)[1].tolist())
+    calibration = session.calibration
     best = logits.topk(min(top, logits.numel()))
     return [
         Prediction(

@@ -13,7 +13,7 @@ from torch_geometric.explain.config import ExplanationType, ModelMode
 
 from powerlink.adapters.weighted_layers import run_detached, weighted
 from powerlink.errors import SettingsError
-from powerlink.models.subject import undisturbed
+from powerlink.models.session import undisturbed
 
 
 def fidelity(explainer: Explainer, explanation: Explanation) -> tuple[float, float]:

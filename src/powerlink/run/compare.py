@@ -15,7 +15,7 @@ from powerlink.explainers.catalog import EXPLAINERS, Recipe, find_recipe, regist
 from powerlink.explainers.protocol import AnyExplainer, Fitted
 from powerlink.explanation import Explanation
 from powerlink.memory import ran_out_of_memory
-from powerlink.models.subject import Subject, put_back_on_error
+from powerlink.models.session import Session, put_back_on_error
 from powerlink.report.compare import write_comparison
 from powerlink.run.claim import claimed
 from powerlink.run.comparison_folder import SHARED, CompareSettings, Comparison, Selection
@@ -49,7 +49,7 @@ def find_recipes(names: Sequence[str] | None, *, can_fit: bool) -> list[Recipe]:
 
 
 def makers(
-    comparison: Comparison, subject: Subject, recipes: Iterable[Recipe], weights: Sequence[Path] = ()
+    comparison: Comparison, session: Session, recipes: Iterable[Recipe], weights: Sequence[Path] = ()
 ) -> dict[str, Maker]:
     """Return how each explainer is made for a model: fitted, with the weights that fit the model, or as it is."""
     made: dict[str, Maker] = {}
@@ -57,20 +57,20 @@ def makers(
         if not recipe.fitting:
             made[recipe.name] = recipe.make
         elif weights:
-            made[recipe.name] = partial(with_weights, subject, recipe, weights)
+            made[recipe.name] = partial(with_weights, session, recipe, weights)
         else:
-            made[recipe.name] = partial(comparison.fitted, subject, recipe)
+            made[recipe.name] = partial(comparison.fitted, session, recipe)
     return made
 
 
-def with_weights(subject: Subject, recipe: Recipe, weights: Sequence[Path]) -> AnyExplainer:
+def with_weights(session: Session, recipe: Recipe, weights: Sequence[Path]) -> AnyExplainer:
     """Make a fitted explainer with those of several files' weights that fit the model."""
     refusals = []
     for path in weights:
         explainer = recipe.make({"weights": str(path)})
         assert isinstance(explainer, Fitted)
         try:
-            explainer.check_fit(subject)
+            explainer.check_fit(session)
         except MismatchError as error:
             refusals.append(error)
             continue
@@ -79,7 +79,7 @@ def with_weights(subject: Subject, recipe: Recipe, weights: Sequence[Path]) -> A
 
 
 def compare(
-    subjects: Mapping[str, Subject],
+    sessions: Mapping[str, Session],
     out: str | Path,
     *,
     explainers: Sequence[str] | None = None,
@@ -98,20 +98,20 @@ def compare(
     if weights and settings.fit:
         raise SettingsError("give --weights or --fit, not both: either a fit is there, or it is to be made")
     recipes = find_recipes(explainers, can_fit=bool(weights or settings.fit))
-    chosen = {label: choose_facts(subject, settings, limit, told) for label, subject in subjects.items()}
+    chosen = {label: choose_facts(session, settings, limit, told) for label, session in sessions.items()}
     with claimed(out, folder=True):
-        comparison = Comparison(out, settings, next(iter(subjects.values())).graph.fingerprint)
+        comparison = Comparison(out, settings, next(iter(sessions.values())).graph.fingerprint)
         compared = [
             compare_model(
                 comparison,
-                subject,
+                session,
                 chosen[label],
-                makers(comparison, subject, recipes, weights),
+                makers(comparison, session, recipes, weights),
                 tuple(selections),
                 label=label,
                 told=told,
             )
-            for label, subject in subjects.items()
+            for label, session in sessions.items()
         ]
         if not any(model.explainers for model in compared):
             raise ExplainerError("no explainer could take part: there is nothing to compare")
@@ -119,13 +119,13 @@ def compare(
     return compared
 
 
-def choose_facts(subject: Subject, settings: CompareSettings, limit: int | None, told: Told = nobody) -> Chosen:
+def choose_facts(session: Session, settings: CompareSettings, limit: int | None, told: Told = nobody) -> Chosen:
     """Choose the queries of a comparison among a split's facts."""
-    facts = distinct(torch.from_numpy(np.array(subject.graph.facts(settings.split))))
+    facts = distinct(torch.from_numpy(np.array(session.graph.facts(settings.split))))
     if not len(facts):
         raise DataError(f"the models' graph has no {settings.split} facts to explain")
     chosen = choose_queries(
-        subject,
+        session,
         facts,
         settings.which,
         limit=limit,
@@ -136,7 +136,7 @@ def choose_facts(subject: Subject, settings: CompareSettings, limit: int | None,
     if not len(chosen.queries):
         small = " whose computation graph is small enough" if chosen.too_large else ""
         raise DataError(
-            f"{subject.name} has no {settings.split} fact of the kind --which {settings.which}{small}: "
+            f"{session.name} has no {settings.split} fact of the kind --which {settings.which}{small}: "
             "nothing can be compared"
         )
     return chosen
@@ -153,7 +153,7 @@ def _made_with(
 
 def compare_model(
     comparison: Comparison,
-    subject: Subject,
+    session: Session,
     chosen: Chosen,
     explainers: Mapping[str, Maker],
     selections: tuple[Selection, ...] = ("mask", "carried"),
@@ -166,7 +166,7 @@ def compare_model(
     paces: dict[str, Pace] = {}
     refused: dict[str, str] = {}
     for name, make in explainers.items():
-        more = adding_up(told, f"{label or subject.name}: {name}", len(chosen.queries))
+        more = adding_up(told, f"{label or session.name}: {name}", len(chosen.queries))
         more(0)
         try:
             explainer = make()
@@ -175,10 +175,10 @@ def compare_model(
         except PowerlinkError as error:
             refused[name] = str(error)
             continue
-        run = comparison.of(subject, explainer, selections)
+        run = comparison.of(session, explainer, selections)
         more(len(run.done(chosen.queries)))
         try:
-            with put_back_on_error(subject.settled):  # one that is refused may have changed what the others will ask
+            with put_back_on_error(session.settled):  # one that is refused may have changed what the others will ask
                 for some in run.run(chosen.queries):
                     more(some)
         except ExplainerError as error:
@@ -194,10 +194,10 @@ def compare_model(
             found[select][name] = explanations
     seed = comparison.settings.seed
     return ModelComparison(
-        label or subject.name,
-        subject.name,
-        subject.hash,
-        subject.graph.name,
+        label or session.name,
+        session.name,
+        session.hash,
+        session.graph.name,
         len(chosen.queries),
         _left_out(comparison, chosen),
         {select: compare_figures(of, seed) for select, of in found.items()},

@@ -25,7 +25,7 @@ from powerlink.explainers.catalog import Recipe
 from powerlink.explainers.protocol import AnyExplainer, Fitted
 from powerlink.explanation import Explanation, Query
 from powerlink.kg.knowledge_graph import Split
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.narrate import name_query
 from powerlink.pipeline import ExplainSettings
 from powerlink.run.explain_many import run_batches
@@ -79,24 +79,24 @@ class Comparison:
                 raise OutputError(f"{folder} is there and holds no comparison: choose another --out")
             write_atomically(path, (json.dumps(begun, indent=1) + "\n").encode())
 
-    def of(self, subject: Subject, explainer: AnyExplainer, selections: tuple[Selection, ...]) -> ExplainerRun:
+    def of(self, session: Session, explainer: AnyExplainer, selections: tuple[Selection, ...]) -> ExplainerRun:
         """Open, or begin, what one explainer says of one model."""
-        return ExplainerRun(self.home(subject), subject, explainer, selections, self.settings)
+        return ExplainerRun(self.home(session), session, explainer, selections, self.settings)
 
-    def home(self, subject: Subject) -> Path:
+    def home(self, session: Session) -> Path:
         """Return the folder of a model, the same however the model is called."""
-        return self.folder / f"{quote(subject.name, safe='')}-{subject.hash[:8]}"
+        return self.folder / f"{quote(session.name, safe='')}-{session.hash[:8]}"
 
     def fitted(
-        self, subject: Subject, recipe: Recipe, told: Callable[[float], None] = lambda loss: None
+        self, session: Session, recipe: Recipe, told: Callable[[float], None] = lambda loss: None
     ) -> AnyExplainer:
         """Fit an explainer on training facts, or take the fit that an earlier run made."""
-        path = self.home(subject) / f"{quote(recipe.name, safe='')}.safetensors"
+        path = self.home(session) / f"{quote(recipe.name, safe='')}.safetensors"
         if path.exists():
             return recipe.make({"weights": str(path)})
-        facts = spread_over(torch.from_numpy(np.array(subject.graph.train)), self.settings.fit)
+        facts = spread_over(torch.from_numpy(np.array(session.graph.train)), self.settings.fit)
         how = self.settings
-        return fit_explainer(subject, facts, path, kind=recipe.kind, settings=how.explain, seed=how.seed, told=told)
+        return fit_explainer(session, facts, path, kind=recipe.kind, settings=how.explain, seed=how.seed, told=told)
 
 
 def _check_same(path: Path, begun: Mapping[str, Any]) -> None:
@@ -119,30 +119,30 @@ class ExplainerRun:
     def __init__(
         self,
         home: Path,
-        subject: Subject,
+        session: Session,
         explainer: AnyExplainer,
         selections: tuple[Selection, ...],
         settings: CompareSettings,
     ) -> None:
         if isinstance(explainer, Fitted):
-            explainer.check_fit(subject)
+            explainer.check_fit(session)
         ways: dict[str, ExplainSettings] = {
             select: replace(settings.explain, metrics="paper", **SELECTIONS[select]) for select in selections
         }
-        self._subject, self._job = subject, ExplainJob(explainer=explainer, ways=ways, seed=settings.seed)
+        self._session, self._job = session, ExplainJob(explainer=explainer, ways=ways, seed=settings.seed)
         stem = quote(explainer.name, safe="")
-        made_by = self._job.made_by(subject)
+        made_by = self._job.made_by(session)
         self._ledgers = {select: Ledger(home / f"{stem}.{select}.jsonl", made_by[select]) for select in selections}
         self._seconds = _SecondsFile(home / f"{stem}.seconds.json")
 
     def done(self, queries: Tensor) -> set[Query]:
         """Return the queries (Q, 3) that are explained in every way."""
-        names = [name_query(self._subject.graph, query) for query in queries.tolist()]
+        names = [name_query(self._session.graph, query) for query in queries.tolist()]
         return {name for name in names if all(name in ledger.done for ledger in self._ledgers.values())}
 
     def run(self, queries: Tensor) -> Iterator[int]:
         """Explain what is not done yet; yield after every batch, once it is on the disk, how many it was."""
-        for result in run_batches(self._subject, queries, self._job, done=self.done(queries)):
+        for result in run_batches(self._session, queries, self._job, done=self.done(queries)):
             explained = result.explanations
             edges = sum(explanation.size.edges for explanation in explained if explanation.size)
             self._seconds.add(explained[0].query, len(explained), edges, _split(result))
@@ -155,7 +155,7 @@ class ExplainerRun:
 
     def found(self, queries: Tensor) -> dict[Selection, list[Explanation]]:
         """Return the explanations of queries (Q, 3), in their order."""
-        names = [name_query(self._subject.graph, query) for query in queries.tolist()]
+        names = [name_query(self._session.graph, query) for query in queries.tolist()]
         return {select: [ledger.done[name] for name in names] for select, ledger in self._ledgers.items()}
 
     def pace(self) -> Pace:

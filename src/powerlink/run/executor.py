@@ -7,14 +7,14 @@ from typing import Protocol
 
 from torch import Tensor
 
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.run.job import ExplainJob, JobResult
 
 
 class Executor(Protocol):
     """Runs a job over batches and gives the results back in the batches' order."""
 
-    def map(self, job: ExplainJob, batches: Iterable[Tensor], subject: Subject) -> Iterator[JobResult]:
+    def map(self, job: ExplainJob, batches: Iterable[Tensor], session: Session) -> Iterator[JobResult]:
         """Yield the job's result for every batch, in order, as they become ready."""
         ...
 
@@ -22,6 +22,6 @@ class Executor(Protocol):
 class Serial:
     """One batch after the other, in this process."""
 
-    def map(self, job: ExplainJob, batches: Iterable[Tensor], subject: Subject) -> Iterator[JobResult]:
+    def map(self, job: ExplainJob, batches: Iterable[Tensor], session: Session) -> Iterator[JobResult]:
         """Yield the job's result for every batch, in order."""
-        return (job.run(subject, batch) for batch in batches)
+        return (job.run(session, batch) for batch in batches)

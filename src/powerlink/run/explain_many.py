@@ -11,7 +11,7 @@ from torch import Tensor
 from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explanation import Explanation, Query
 from powerlink.kernels.plain_torch import plain_torch
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.narrate import name_query
 from powerlink.pipeline import ExplainSettings
 from powerlink.run.claim import claimed
@@ -23,7 +23,7 @@ from powerlink.run.queries import NamedTriple, Which, as_queries, choose_queries
 
 
 def run_batches(
-    subject: Subject,
+    session: Session,
     queries: Tensor,
     job: ExplainJob,
     *,
@@ -37,14 +37,14 @@ def run_batches(
     """
 
     def is_open(batch: Tensor) -> bool:
-        return any(name_query(subject.graph, query) not in done for query in batch.tolist())
+        return any(name_query(session.graph, query) not in done for query in batch.tolist())
 
-    todo = [batch for batch in job.cut(subject, queries) if is_open(batch)]
-    return (executor or Serial()).map(job, todo, subject)
+    todo = [batch for batch in job.cut(session, queries) if is_open(batch)]
+    return (executor or Serial()).map(job, todo, session)
 
 
 def explain_many(
-    subject: Subject,
+    session: Session,
     triples: Sequence[NamedTriple] | Tensor,
     *,
     explainer: AnyExplainer | None = None,
@@ -66,18 +66,18 @@ def explain_many(
     and of how many.
     """
     job = ExplainJob.of(explainer, settings, seed, memory)
-    with plain_torch(subject.messages.device), claimed(Path(out)) if out else nullcontext():
-        queries = as_queries(subject, triples, rank_heads=rank_heads)
+    with plain_torch(session.messages.device), claimed(Path(out)) if out else nullcontext():
+        queries = as_queries(session, triples, rank_heads=rank_heads)
         if which != "all":
             asked = adding_up(told, "asking the model", len(queries))
-            queries = choose_queries(subject, distinct(queries), which, limit=limit, told=asked).queries
-        given = [name_query(subject.graph, query) for query in queries[:limit].tolist()]
+            queries = choose_queries(session, distinct(queries), which, limit=limit, told=asked).queries
+        given = [name_query(session.graph, query) for query in queries[:limit].tolist()]
         queries, names = distinct(queries[:limit]), set(given)
-        ledger = Ledger(Path(out), job.made_by(subject)[ONLY]) if out else None
+        ledger = Ledger(Path(out), job.made_by(session)[ONLY]) if out else None
         done: dict[Query, Explanation] = ledger.done if ledger else {}
         count = len(done.keys() & names)
         told("explaining", count, len(names))
-        for result in run_batches(subject, queries, job, done=frozenset(done), executor=executor):
+        for result in run_batches(session, queries, job, done=frozenset(done), executor=executor):
             fresh = [explanation for explanation in result.explanations if explanation.query not in done]
             if ledger:
                 ledger.append(fresh)
@@ -89,7 +89,7 @@ def explain_many(
 
 
 def explain(
-    subject: Subject,
+    session: Session,
     head: str,
     relation: str,
     tail: str,
@@ -101,6 +101,6 @@ def explain(
 ) -> Explanation:
     """Explain one triple by name: why does the model believe it?"""
     (explanation,) = explain_many(
-        subject, [(head, relation, tail)], explainer=explainer, settings=settings, seed=seed, rank_heads=rank_heads
+        session, [(head, relation, tail)], explainer=explainer, settings=settings, seed=seed, rank_heads=rank_heads
     )
     return explanation

@@ -17,7 +17,7 @@ from powerlink.explainers.weights import save_weights
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.memory import MOST_QUERIES, Budget
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings, computation_graph
 from powerlink.run.batching import batches
 
@@ -29,20 +29,20 @@ class GraphBatches:
     """
 
     def __init__(
-        self, subject: Subject, queries: Tensor, settings: ExplainSettings, at_once: int = MOST_QUERIES
+        self, session: Session, queries: Tensor, settings: ExplainSettings, at_once: int = MOST_QUERIES
     ) -> None:
-        self._subject, self._settings = subject, settings
+        self._session, self._settings = session, settings
         queries = queries[queries[:, 0] != queries[:, 2]]
-        hops = settings.hops or subject.settled.num_layers
-        self._runs = batches(subject.messages, queries, hops, Budget(queries=at_once))
-        self.together = len(batches(subject.messages, queries, hops, Budget(queries=len(queries)))) <= 1
+        hops = settings.hops or session.settled.num_layers
+        self._runs = batches(session.messages, queries, hops, Budget(queries=at_once))
+        self.together = len(batches(session.messages, queries, hops, Budget(queries=len(queries)))) <= 1
 
     def __iter__(self) -> Iterator[ComputationGraph]:
-        return (computation_graph(self._subject, run, self._settings) for run in self._runs)
+        return (computation_graph(self._session, run, self._settings) for run in self._runs)
 
 
 def fit_explainer(
-    subject: Subject,
+    session: Session,
     queries: Tensor,
     out: str | Path,
     *,
@@ -58,11 +58,11 @@ def fit_explainer(
     """
     settings = settings or ExplainSettings()
     fitting = fitting or kind.fitting()
-    with plain_torch(subject.messages.device):
-        graphs = GraphBatches(subject, queries, settings, fitting.batch)
-        tensors = fitting.fit(subject.settled, list(graphs) if graphs.together else graphs, seed, told)
+    with plain_torch(session.messages.device):
+        graphs = GraphBatches(session, queries, settings, fitting.batch)
+        tensors = fitting.fit(session.settled, list(graphs) if graphs.together else graphs, seed, told)
     origin = {"seed": seed, "queries": len(queries), **asdict(settings), **asdict(fitting)}  # type: ignore[arg-type]
-    save_weights(Path(out), kind.name, origin, tensors, subject)
+    save_weights(Path(out), kind.name, origin, tensors, session)
     fitted: AnyExplainer = kind(weights=str(out))
     return fitted
 

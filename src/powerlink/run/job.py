@@ -14,7 +14,7 @@ from powerlink.explainers.protocol import AnyExplainer, described
 from powerlink.explanation import Explanation, MadeBy
 from powerlink.memory import Budget, ran_out_of_memory
 from powerlink.models.checkpoint import versions
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.narrate import name_query
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, Told, explain_in_ways
 from powerlink.run.batching import batches
@@ -49,9 +49,9 @@ class ExplainJob:
         ways = {ONLY: settings or ExplainSettings()}
         return cls(explainer=explainer or DEFAULT_EXPLAINER, ways=ways, seed=seed, memory=memory)
 
-    def made_by(self, subject: Subject) -> dict[str, MadeBy]:
+    def made_by(self, session: Session) -> dict[str, MadeBy]:
         """Write down, for each way, what is needed to make the same explanations again."""
-        origin = {"graph": subject.graph.fingerprint, "model": subject.name, "model_hash": subject.hash}
+        origin = {"graph": session.graph.fingerprint, "model": session.name, "model_hash": session.hash}
         return {
             way: MadeBy(
                 explainer=self.explainer.name,
@@ -64,23 +64,23 @@ class ExplainJob:
             for way, settings in self.ways.items()
         }
 
-    def cut(self, subject: Subject, queries: Tensor) -> list[Tensor]:
+    def cut(self, session: Session, queries: Tensor) -> list[Tensor]:
         """Cut queries (Q, 3), in their order, into batches that fit."""
-        hops = next(iter(self.ways.values())).hops or subject.settled.num_layers
-        return batches(subject.messages, queries, hops, Budget.of(subject.messages.device, self.memory))
+        hops = next(iter(self.ways.values())).hops or session.settled.num_layers
+        return batches(session.messages, queries, hops, Budget.of(session.messages.device, self.memory))
 
-    def run(self, subject: Subject, batch: Tensor) -> JobResult:
+    def run(self, session: Session, batch: Tensor) -> JobResult:
         """Explain a batch of queries (Q, 3) in every way; one that does not fit after all is halved."""
-        room = Budget.of(subject.messages.device, self.memory).room
+        room = Budget.of(session.messages.device, self.memory).room
         try:
             with timed() as seconds:
                 told = explain_in_ways(
-                    subject,
+                    session,
                     batch,
                     self.ways,
                     explainer=self.explainer,
                     seed=self.seed,
-                    made_by=self.made_by(subject),
+                    made_by=self.made_by(session),
                     room=room,
                 )
             return JobResult(told, seconds)
@@ -88,11 +88,11 @@ class ExplainJob:
             if not ran_out_of_memory(error):
                 raise
             if len(batch) == 1:
-                raise DeviceError(_too_large(subject, batch[0])) from None
+                raise DeviceError(_too_large(session, batch[0])) from None
         # Outside of the handler: the error holds on to what filled the memory.
-        if subject.messages.device.type == "cuda":
+        if session.messages.device.type == "cuda":
             torch.cuda.empty_cache()
-        first, second = (self.run(subject, half) for half in batch.tensor_split(2))
+        first, second = (self.run(session, half) for half in batch.tensor_split(2))
         return first.followed_by(second)
 
 
@@ -121,17 +121,17 @@ def _sum(one: Seconds, other: Seconds) -> Seconds:
     return {name: one.get(name, Elapsed()) + other.get(name, Elapsed()) for name in {**one, **other}}
 
 
-def _too_large(subject: Subject, query: Tensor) -> str:
-    asked = name_query(subject.graph, tuple(query.tolist()))
+def _too_large(session: Session, query: Tensor) -> str:
+    asked = name_query(session.graph, tuple(query.tolist()))
     return (
-        f"there is too little memory on {subject.messages.device} to explain "
+        f"there is too little memory on {session.messages.device} to explain "
         f"({asked.head}, {asked.relation}, {asked.tail}): "
         "look at less of the graph with --hops 1 or a lower --hub-limit"
     )
 
 
 @cache
-def _opened(source: str, device: str) -> Subject:
+def _opened(source: str, device: str) -> Session:
     return open_model(source, device)
 
 

@@ -16,7 +16,7 @@ from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.layout import FACTS
 from powerlink.kg.tables import read_columns
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.verify.verdict import standing_of
 
 NamedTriple = tuple[str, str, str]
@@ -37,16 +37,16 @@ def read_queries(graph: KnowledgeGraph, path: Path) -> Tensor:
     return torch.tensor(rows)
 
 
-def as_queries(subject: Subject, triples: Sequence[NamedTriple] | Tensor, *, rank_heads: bool = False) -> Tensor:
+def as_queries(session: Session, triples: Sequence[NamedTriple] | Tensor, *, rank_heads: bool = False) -> Tensor:
     """Turn named triples, or facts (Q, 3), into queries; `rank_heads` asks each through the inverse relation."""
     if isinstance(triples, Tensor):
         facts = triples
     else:
-        facts = torch.tensor([subject.graph.triple(*t) for t in triples], dtype=torch.long).reshape(-1, 3)
+        facts = torch.tensor([session.graph.triple(*t) for t in triples], dtype=torch.long).reshape(-1, 3)
     if not rank_heads:
         return facts
     head, relation, tail = facts.unbind(1)
-    return torch.stack([tail, relation + subject.graph.num_relations, head], dim=1)
+    return torch.stack([tail, relation + session.graph.num_relations, head], dim=1)
 
 
 def distinct(queries: Tensor) -> Tensor:
@@ -65,7 +65,7 @@ class Chosen:
 
 
 def choose_queries(
-    subject: Subject,
+    session: Session,
     facts: Tensor,
     which: Which = "believed",
     *,
@@ -82,13 +82,13 @@ def choose_queries(
     """
     taken: list[Tensor] = [facts[:0]]
     count = looked_at = doubted = large = 0
-    reach = hops or subject.settled.num_layers
-    with plain_torch(subject.messages.device):
+    reach = hops or session.settled.num_layers
+    with plain_torch(session.messages.device):
         for part in facts.split(chunk):
-            wanted = _is_wanted(subject, part, which)
+            wanted = _is_wanted(session, part, which)
             fits = torch.ones_like(wanted)
             if max_nodes is not None:
-                fits[wanted] = (node_counts(subject.messages, part[wanted], reach) <= max_nodes).cpu()
+                fits[wanted] = (node_counts(session.messages, part[wanted], reach) <= max_nodes).cpu()
             here = (wanted & fits).nonzero().squeeze(1)
             last = len(part)
             if limit is not None and count + len(here) >= limit:
@@ -105,9 +105,9 @@ def choose_queries(
     return Chosen(torch.cat(taken), looked_at, doubted, large)
 
 
-def _is_wanted(subject: Subject, queries: Tensor, which: Which) -> Tensor:
+def _is_wanted(session: Session, queries: Tensor, which: Which) -> Tensor:
     if which == "all":
         return torch.ones(len(queries), dtype=torch.bool)
-    standing = standing_of(subject, queries.to(subject.messages.device))
+    standing = standing_of(session, queries.to(session.messages.device))
     believed, first = (standing.score > 0).cpu(), (standing.rank == 1).cpu()
     return {"believed": believed, "first": first, "predicted": believed | first}[which]

@@ -11,7 +11,7 @@ from powerlink.errors import PowerlinkError, SettingsError
 from powerlink.explainers.catalog import find_recipe
 from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explanation import Explanation, MadeBy
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
 from powerlink.run.explain_many import explain_many
 from powerlink.run.progress import Told, nobody
@@ -26,7 +26,7 @@ def explainer_of(made_by: MadeBy) -> AnyExplainer:
 
 
 def with_paper_figures(
-    subject: Subject, explanations: Sequence[Explanation], told: Told = nobody
+    session: Session, explanations: Sequence[Explanation], told: Told = nobody
 ) -> tuple[list[Explanation], list[str]]:
     """Measure the paper's figures of explanations that lack them; also return why some still do, a sentence each."""
     found, refused = list(explanations), []
@@ -43,14 +43,14 @@ def with_paper_figures(
         except (PowerlinkError, TypeError) as error:
             refused.append(f"the paper's figures of {len(places):,} explanations cannot be measured: {error}")
             continue
-        queries = torch.tensor([_ids(subject, found[i]) for i in places], dtype=torch.long)
-        again = explain_many(subject, queries, explainer=explainer, settings=settings, seed=maker.seed, told=told)
+        queries = torch.tensor([_ids(session, found[i]) for i in places], dtype=torch.long)
+        again = explain_many(session, queries, explainer=explainer, settings=settings, seed=maker.seed, told=told)
         for i, made in zip(places, again, strict=True):
             found[i] = replace(found[i], paper=made.paper)
     return found, refused
 
 
-def _ids(subject: Subject, explanation: Explanation) -> tuple[int, int, int]:
-    query, graph = explanation.query, subject.graph
+def _ids(session: Session, explanation: Explanation) -> tuple[int, int, int]:
+    query, graph = explanation.query, session.graph
     head, relation, tail = graph.triple(query.head, query.relation, query.tail)
     return (tail, relation + graph.num_relations, head) if query.inverse else (head, relation, tail)

@@ -27,8 +27,8 @@ from powerlink.models.checkpoint import (
 )
 from powerlink.models.link_model import ModelSettings, build_model
 from powerlink.models.ranking import Accuracy, rank_facts
+from powerlink.models.session import Session
 from powerlink.models.shards import load_weights, matches
-from powerlink.models.subject import Subject
 from powerlink.models.training import EpochReport, Trainer, TrainingSettings
 from powerlink.report.learning_curve import LOG, write_learning_curve
 from powerlink.run.claim import claimed
@@ -203,7 +203,7 @@ def train(
     device: torch.device | str = "cpu",
     half: bool = False,
     force: bool = False,
-) -> Subject:
+) -> Session:
     """Train a model into a folder, or finish what is there, and return it ready to be asked.
 
     A folder in which somebody else keeps weights or a graph is refused unless `force`.

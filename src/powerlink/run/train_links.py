@@ -14,7 +14,7 @@ from powerlink.kg.typed_folder import is_typed_folder, read_links
 from powerlink.models.checkpoint import load_model, save_model, start_folder
 from powerlink.models.link_model import EncoderDecoder, ModelSettings
 from powerlink.models.link_training import LinkTrainingSettings, link_auc, train_on_links
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.models.training import TrainingSettings
 from powerlink.run.claim import claimed
 
@@ -39,24 +39,24 @@ def train_links(
     half: bool = False,
     force: bool = False,
     told: Callable[[float, float], None] = lambda loss, auc: None,
-) -> Subject:
+) -> Session:
     """Train on a folder's links, save the model and return it; `told` hears each epoch's loss and validation AUC."""
     out, training = Path(out), training or LinkTrainingSettings()
     with claimed(out, folder=True):
         if (out / "model.json").exists():
             raise OutputError(f"{out} holds a model already: choose another --out, or delete it")
         start_folder(out, data.background, force=force)
-        subject = train_on_links(data, model, training, device, told=told)
-        assert isinstance(subject.model, EncoderDecoder)
+        session = train_on_links(data, model, training, device, told=told)
+        assert isinstance(session.model, EncoderDecoder)
         splits = [split for split in SPLITS[1:] if len(data.negatives[split])]
         save_model(
             out,
-            subject.model,
+            session.model,
             data.background,
             TrainingSettings(epochs=training.epochs, lr=training.lr, seed=training.seed),
-            {"link_auc": {split: link_auc(subject.model, subject.messages, data, split) for split in splits}},
+            {"link_auc": {split: link_auc(session.model, session.messages, data, split) for split in splits}},
             finished=True,
             half=half,
-            calibration=subject.calibration,
+            calibration=session.calibration,
         )
     return load_model(out, device)

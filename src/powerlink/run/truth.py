@@ -25,7 +25,7 @@ from powerlink.kg.explained_links import Triple
 from powerlink.kg.known_reasons import KnownReasons
 from powerlink.kg.planted import Planted, true_reasons
 from powerlink.models.rule_model import RuleModel
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.narrate import name_query
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
 from powerlink.run.claim import claimed
@@ -70,10 +70,10 @@ def find_ways(explainers: Sequence[str] | None = None, selections: Sequence[str]
     return [Way(find_recipe(name).name, select) for name in names for select in chosen]
 
 
-def make_explainer(way: Way, subject: Subject, weights: Sequence[Path]) -> AnyExplainer:
+def make_explainer(way: Way, session: Session, weights: Sequence[Path]) -> AnyExplainer:
     """Make a way's explainer for a model, with the weights that fit it where it needs some."""
     recipe = find_recipe(way.explainer)
-    return with_weights(subject, recipe, weights) if recipe.fitting else recipe.make()
+    return with_weights(session, recipe, weights) if recipe.fitting else recipe.make()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +89,13 @@ class Asked:
 class Task:
     """A model, the queries asked of it, and what is known of them."""
 
-    subject: Subject
+    session: Session
     known: KnownReasons
     queries: Tensor  # (Q, 3)
     label: str
 
     @classmethod
-    def of(cls, subject: Subject, known: KnownReasons, queries: Tensor | None = None, label: str = "") -> Task:
+    def of(cls, session: Session, known: KnownReasons, queries: Tensor | None = None, label: str = "") -> Task:
         """Ask all queries of which something is known, or some of them."""
         queries = known.queries if queries is None else queries
         for head, relation, tail in queries.tolist():
@@ -103,15 +103,15 @@ class Task:
                 raise DataError(
                     f"{known.name} does not say what explains {(head, relation, tail)}; expected queries with reasons"
                 )
-        return cls(subject, known, queries, label or subject.name)
+        return cls(session, known, queries, label or session.name)
 
     @classmethod
     def planted(cls, planted: Planted) -> Task:
         """Ask the model that chains a planted graph's rules for the facts they were planted for."""
         graph = planted.graph
         model = RuleModel(planted.rules, graph.num_entities, graph.num_relations)
-        subject = Subject.of(graph, model, name=f"rules-{graph.name}", hash=graph.fingerprint)
-        return cls.of(subject, KnownReasons.of_steps(graph.name, graph, true_reasons(planted)))
+        session = Session.of(graph, model, name=f"rules-{graph.name}", hash=graph.fingerprint)
+        return cls.of(session, KnownReasons.of_steps(graph.name, graph, true_reasons(planted)))
 
     @property
     def triples(self) -> list[Triple]:
@@ -119,7 +119,7 @@ class Task:
 
     def within_reach(self, longest: int, match: Match | None = None, shortest: int = 1) -> int | None:
         """Count the queries with any right path of these lengths; None where that is not cheap to tell."""
-        reach = Reach(self.subject.graph, self.subject.messages, longest, shortest)
+        reach = Reach(self.session.graph, self.session.messages, longest, shortest)
         found = [reach.holds(query, self.known.of[query], match) for query in self.triples]
         return None if None in found else sum(map(bool, found))
 
@@ -134,10 +134,10 @@ class Task:
     ) -> Asked:
         """Let an explainer explain the queries; with a file, go on behind those that are in it."""
         if isinstance(explainer, Fitted):
-            explainer.check_fit(self.subject)
-        triples = {name_query(self.subject.graph, query): query for query in self.triples}
+            explainer.check_fit(self.session)
+        triples = {name_query(self.session.graph, query): query for query in self.triples}
         truth = self.known.steps
-        made_by = ExplainJob.of(explainer, settings, seed).made_by(self.subject)[ONLY]
+        made_by = ExplainJob.of(explainer, settings, seed).made_by(self.session)[ONLY]
         watched = Watched(explainer, truth) if truth and not isinstance(explainer, Proposer) else None
         ledger = Ledger(file, made_by) if file else None
         done: dict[Query, Explanation] = ledger.done if ledger else {}
@@ -145,7 +145,7 @@ class Task:
         told(len(there))
         measured = Measured(file and file.with_suffix(".measured.json"))
         job = ExplainJob.of(watched or explainer, settings, seed)
-        for result in run_batches(self.subject, self.queries, job, done=there):
+        for result in run_batches(self.session, self.queries, job, done=there):
             batch = [replace(explanation, made_by=made_by) for explanation in result.explanations]
             batch = [explanation for explanation in batch if explanation.query not in done]
             took = sum(stage.clock for stage in result.seconds.values()) / max(len(result.explanations), 1)
@@ -200,24 +200,24 @@ class Trial:
     def _held(self, task: Task, told: Told) -> Iterator[Held]:
         for way in self.ways:
             asked = task.ask(
-                make_explainer(way, task.subject, self.weights),
+                make_explainer(way, task.session, self.weights),
                 replace(self.settings, select=way.select),
                 seed=self.seed,
-                file=self._file(task.subject, way),
+                file=self._file(task.session, way),
                 told=adding_up(told, f"{task.label}: {way.name}", len(task.queries)),
             )
             yield task.hold(way.name, asked, self.match)
 
-    def _file(self, subject: Subject, way: Way) -> Path | None:
-        home = f"{quote(subject.name, safe='')}-{subject.hash[:8]}"
+    def _file(self, session: Session, way: Way) -> Path | None:
+        home = f"{quote(session.name, safe='')}-{session.hash[:8]}"
         return self.folder and self.folder / home / f"{quote(way.explainer, safe='')}.{way.select}.jsonl"
 
     def _table(
         self, label: str, tasks: Sequence[Task], held: Sequence[Held], reach: Sequence[int | None]
     ) -> TruthTable:
-        asked = [(task, name_query(task.subject.graph, query)) for task in tasks for query in task.triples]
+        asked = [(task, name_query(task.session.graph, query)) for task in tasks for query in task.triples]
         unit: dict[tuple[str, Query], int] = {}
-        units = [unit.setdefault((task.subject.graph.fingerprint, query), len(unit)) for task, query in asked]
+        units = [unit.setdefault((task.session.graph.fingerprint, query), len(unit)) for task, query in asked]
         return TruthTable(
             label,
             [query for _, query in asked],

@@ -2,6 +2,6 @@
 
 from powerlink.testing.explainer import broken_promises, check_explainer
 from powerlink.testing.link_model import check_link_model
-from powerlink.testing.small_world import small_subject
+from powerlink.testing.small_world import small_session
 
-__all__ = ["broken_promises", "check_explainer", "check_link_model", "small_subject"]
+__all__ = ["broken_promises", "check_explainer", "check_link_model", "small_session"]

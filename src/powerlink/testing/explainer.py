@@ -12,10 +12,10 @@ from powerlink.errors import ExplainerError
 from powerlink.explainers.contract import fault_of, fingerprint
 from powerlink.explainers.protocol import EdgeScores, Explainer
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.paths.propose import Cost
 from powerlink.testing.link_model import state_of
-from powerlink.testing.small_world import MODELS, WORLD_QUERIES, graph_of, small_subject
+from powerlink.testing.small_world import MODELS, WORLD_QUERIES, graph_of, small_session
 
 SEED = 5
 TOLERANCE = 1e-4  # sums over another batch round differently, and a learner amplifies it
@@ -42,11 +42,11 @@ def broken_promises(explainer: Explainer) -> list[str]:
     """
     if faults := list(_form(explainer)):
         return [f"{getattr(explainer, 'name', type(explainer).__name__)} {fault}" for fault in faults]
-    subjects = [small_subject(encoder, decoder) for encoder, decoder in MODELS]
+    sessions = [small_session(encoder, decoder) for encoder, decoder in MODELS]
     return [
-        f"{explainer.name} {fault} (with {subject.name})"
-        for subject in subjects
-        for fault in _behaviour(explainer, subject)
+        f"{explainer.name} {fault} (with {session.name})"
+        for session in sessions
+        for fault in _behaviour(explainer, session)
     ]
 
 
@@ -62,30 +62,30 @@ def _form(explainer: Any) -> Iterator[str]:
         yield "must have a method score_edges"
 
 
-def _behaviour(explainer: Explainer, subject: Subject) -> Iterator[str]:
+def _behaviour(explainer: Explainer, session: Session) -> Iterator[str]:
     """Check what it does; if its very first answer is wrong, nothing more."""
-    graph = graph_of(subject, WORLD_QUERIES)
-    first, faults = _asked(explainer, subject, graph)
+    graph = graph_of(session, WORLD_QUERIES)
+    first, faults = _asked(explainer, session, graph)
     yield from faults
     if faults:
         return
-    if not torch.equal(first.values, explainer.score_edges(subject.settled, graph, SEED).values):
+    if not torch.equal(first.values, explainer.score_edges(session.settled, graph, SEED).values):
         yield "gave other scores when asked again with the same seed"
     with torch.no_grad():
-        if not torch.equal(first.values, explainer.score_edges(subject.settled, graph, SEED).values):
+        if not torch.equal(first.values, explainer.score_edges(session.settled, graph, SEED).values):
             yield "gave other scores where gradients are switched off"
-    yield from _by_itself(explainer, subject, graph, first)
+    yield from _by_itself(explainer, session, graph, first)
     for what, kept in (
         ("where one query kept no edge", graph.kept & (graph.query_of_edge != 1)),
         ("where no edge was kept", torch.zeros_like(graph.kept)),
         ("where nothing was pruned", torch.ones_like(graph.kept)),
     ):
-        yield from (f"{fault}, {what}" for fault in _asked(explainer, subject, graph.pruned_to(kept))[1])
+        yield from (f"{fault}, {what}" for fault in _asked(explainer, session, graph.pruned_to(kept))[1])
 
 
-def _asked(explainer: Explainer, subject: Subject, graph: ComputationGraph) -> tuple[EdgeScores, list[str]]:
+def _asked(explainer: Explainer, session: Session, graph: ComputationGraph) -> tuple[EdgeScores, list[str]]:
     """Ask once, and say what is wrong with the scores or with what was left behind."""
-    model = subject.settled
+    model = session.settled
     before, generator, state = fingerprint(model), torch.get_rng_state(), state_of(model)
     scores = explainer.score_edges(model, graph, SEED)
     fault = fault_of(scores, graph)
@@ -98,14 +98,14 @@ def _asked(explainer: Explainer, subject: Subject, graph: ComputationGraph) -> t
     return scores, faults
 
 
-def _by_itself(explainer: Explainer, subject: Subject, graph: ComputationGraph, together: EdgeScores) -> Iterator[str]:
+def _by_itself(explainer: Explainer, session: Session, graph: ComputationGraph, together: EdgeScores) -> Iterator[str]:
     """Compare each query's scores in the batch with those alone and in the batch turned around."""
-    backwards = graph_of(subject, graph.queries.flip(0))
-    turned = explainer.score_edges(subject.settled, backwards, SEED).values
+    backwards = graph_of(session, graph.queries.flip(0))
+    turned = explainer.score_edges(session.settled, backwards, SEED).values
     for q in range(graph.num_queries):
         own = together.values[graph.query_of_edge == q]
         other = turned[backwards.query_of_edge == graph.num_queries - 1 - q]
-        alone = explainer.score_edges(subject.settled, graph_of(subject, graph.queries[q : q + 1]), SEED)
+        alone = explainer.score_edges(session.settled, graph_of(session, graph.queries[q : q + 1]), SEED)
         if not torch.allclose(own, alone.values, rtol=0, atol=TOLERANCE):
             yield "scores a query differently alone than in a batch"
             return

@@ -17,7 +17,7 @@ from powerlink.graphs.what_if import Removals
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.protocol import Embeddings, LinkModel, abilities_of, logits_by_weight
 from powerlink.models.ranking import score_tails_of
-from powerlink.models.subject import undisturbed
+from powerlink.models.session import undisturbed
 from powerlink.verify.counterfactual import scores_without
 
 TOLERANCE = 1e-4  # relative: single precision over a few layers

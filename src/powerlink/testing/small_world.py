@@ -11,7 +11,7 @@ from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
 from powerlink.models.decoders import ConvE
 from powerlink.models.encoders import RGCN
 from powerlink.models.link_model import ModelSettings, build_model
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings, computation_graph
 
 ENTITIES, RELATIONS, WIDTH = 14, 3, 8
@@ -25,7 +25,7 @@ WORLD_QUERIES = torch.tensor([(0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2,
 PRUNING = ExplainSettings(hub_limit=9, core=2)
 
 
-def small_subject(encoder: str = "compgcn", decoder: str = "distmult") -> Subject:
+def small_session(encoder: str = "compgcn", decoder: str = "distmult") -> Session:
     """Return an untrained model of two layers over 14 entities: a new one in every call, and always the same.
 
     There are parallel facts, a self-loop, a hub, and two entities that nothing connects to the others.
@@ -48,9 +48,9 @@ def small_subject(encoder: str = "compgcn", decoder: str = "distmult") -> Subjec
         widths=(WIDTH,) * 3,
     )
     model = build_model(shape, ENTITIES, RELATIONS, seed=1).eval()
-    return Subject.of(graph, model, name=shape.name)
+    return Session.of(graph, model, name=shape.name)
 
 
-def graph_of(subject: Subject, queries: Tensor) -> ComputationGraph:
+def graph_of(session: Session, queries: Tensor) -> ComputationGraph:
     """Return what an explainer is handed: extracted, pruned, with the whole graph's encoding attached."""
-    return computation_graph(subject, queries, PRUNING)
+    return computation_graph(session, queries, PRUNING)

@@ -15,7 +15,7 @@ from powerlink.graphs.what_if import Removals, WhatIf, changed_nodes, nothing_bu
 from powerlink.memory import LOGITS_PER_SCORE, Room
 from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 from powerlink.models.ranking import filtered_ranks, score_tails_of
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.questions import Asking, asked
 
 
@@ -95,7 +95,7 @@ class Standing:
 
 @torch.no_grad()
 def standings_without(
-    subject: Subject,
+    session: Session,
     triples: Tensor,
     scenario: Tensor,
     edge: Tensor,
@@ -109,15 +109,15 @@ def standings_without(
     always left out as well. Every entity within the model's reach of a removed fact is encoded
     again; all others keep their place in the whole graph's encoding.
     """
-    messages = subject.messages
+    messages = session.messages
     own_scenario, own_edge = target_edges(messages, triples, foils)
     removals = Removals.of(messages, triples.size(0), torch.cat([scenario, own_scenario]), torch.cat([edge, own_edge]))
     scores, ranks = [], []
-    for run in answers(subject.settled, messages, removals, room, logits_each=messages.num_nodes):
+    for run in answers(session.settled, messages, removals, room, logits_each=messages.num_nodes):
         these = triples[run.first : run.last]
-        logits = _logits_of_all(subject, run, these)
+        logits = _logits_of_all(session, run, these)
         scores.append(_number(logits, these, None if foils is None else foils[run.first : run.last]))
-        ranks.append(filtered_ranks(logits, these, subject.known))
+        ranks.append(filtered_ranks(logits, these, session.known))
     if not scores:
         return Standing(messages.norm.new_empty(0), messages.norm.new_empty(0, dtype=torch.float64))
     return Standing(torch.cat(scores), torch.cat(ranks))
@@ -133,9 +133,9 @@ def _number(logits: Tensor, triples: Tensor, foils: Tensor | None) -> Tensor:
     return asking.number(logits[asking.triples[:, 0], asking.triples[:, 2]])
 
 
-def _logits_of_all(subject: Subject, run: Answers, triples: Tensor) -> Tensor:
+def _logits_of_all(session: Session, run: Answers, triples: Tensor) -> Tensor:
     """Score every entity as the tail in each scenario: (S, N)."""
-    model, whole, size = subject.settled, subject.whole, subject.messages.num_nodes
+    model, whole, size = session.settled, session.whole, session.messages.num_nodes
     scenarios, relation = torch.arange(triples.size(0), device=triples.device), triples[:, 1]
     heads = whole.rows(triples[:, 0])
     if run.copies is None:
@@ -161,20 +161,20 @@ def encode_only(
 
 @torch.no_grad()
 def standings_with_only(
-    subject: Subject, graph: ComputationGraph, owner: Tensor, edge: Tensor, *, room: Room | None = None
+    session: Session, graph: ComputationGraph, owner: Tensor, edge: Tensor, *, room: Room | None = None
 ) -> Standing:
     """Ask and rank every query with its ends encoded from the given facts alone.
 
     (owner, edge) lists the edges kept per query, both directions. Other candidates keep their whole-graph encoding.
     """
-    model = subject.settled
+    model = session.settled
     everyone = torch.arange(graph.num_queries, device=graph.device)
     embeddings, asking = encode_only(model, graph, everyone, owner, edge)
     logits = model.score(embeddings, asking.triples)
-    at_once = max((room or Room.of(graph.device)).logits // subject.messages.num_nodes, 1)
+    at_once = max((room or Room.of(graph.device)).logits // session.messages.num_nodes, 1)
     heads, own = asking.triples[: graph.num_queries, 0], logits[: graph.num_queries]
     ranks = []
     for queries, head, tail in zip(graph.queries.split(at_once), heads.split(at_once), own.split(at_once), strict=True):
-        all_tails = score_tails_of(model, embeddings, subject.whole, head, queries[:, 1])
-        ranks.append(filtered_ranks(all_tails.scatter_(1, queries[:, 2:], tail.unsqueeze(1)), queries, subject.known))
+        all_tails = score_tails_of(model, embeddings, session.whole, head, queries[:, 1])
+        ranks.append(filtered_ranks(all_tails.scatter_(1, queries[:, 2:], tail.unsqueeze(1)), queries, session.known))
     return Standing(asking.number(logits), torch.cat(ranks) if ranks else logits.double())

@@ -12,7 +12,7 @@ from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.what_if import Removals
 from powerlink.memory import Room
 from powerlink.models.protocol import LinkModel
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.questions import asked, asking_of
 from powerlink.verify.counterfactual import (
     Standing,
@@ -34,16 +34,16 @@ class Removal:
     model: LinkModel
     graph: ComputationGraph
     room: Room
-    subject: Subject | None = None  # whose ranks are asked for; without it there are numbers alone
+    session: Session | None = None  # whose ranks are asked for; without it there are numbers alone
 
     @classmethod
-    def of(cls, subject: Subject, graph: ComputationGraph, room: Room | None = None) -> Removal:
+    def of(cls, session: Session, graph: ComputationGraph, room: Room | None = None) -> Removal:
         """Ask a settled model about a batch's computation graph."""
-        return cls(subject.settled, graph, room or Room.of(graph.device), subject)
+        return cls(session.settled, graph, room or Room.of(graph.device), session)
 
     def precisely(self) -> Removal:
         """Return the same oracle in float64, where the model can: for differences of differences."""
-        return self if self.subject is None else replace(self, model=self.subject.precise)
+        return self if self.session is None else replace(self, model=self.session.precise)
 
     def sees(self, facts: Tensor) -> Tensor:
         """Tell which facts (…) some layer passes on towards an end of the question: bool."""
@@ -76,10 +76,10 @@ class Removal:
         return standings_with_only(self._ranked, self.graph, *self._edges(facts), room=self.room)
 
     @property
-    def _ranked(self) -> Subject:
-        if self.subject is None:
+    def _ranked(self) -> Session:
+        if self.session is None:
             raise SettingsError("this model can be asked for scores alone, and not for ranks")
-        return self.subject
+        return self.session
 
     def _edges(self, facts: Tensor) -> tuple[Tensor, Tensor]:
         return edges_of_facts(self.graph, torch.arange(facts.size(0), device=facts.device), facts)

@@ -11,7 +11,7 @@ from powerlink.evidence import EvidenceBatch, fact_of
 from powerlink.explainers.protocol import Oracle
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.memory import Room
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.questions import Questions
 from powerlink.verify.carried import Carried, measure_carried
 from powerlink.verify.counterfactual import Standing, standings_without
@@ -36,11 +36,11 @@ class Verdict:
     paper: PaperBatch | None  # where the paper's figures were asked for, and there is a mask
 
 
-def standing_of(subject: Subject, questions: Questions | Tensor, room: Room | None = None) -> Standing:
+def standing_of(session: Session, questions: Questions | Tensor, room: Room | None = None) -> Standing:
     """Score and rank questions on the graph, without the facts in question if they are in it."""
     questions = Questions.of(questions)
     none = questions.triples.new_empty(0)
-    return standings_without(subject, questions.triples, none, none, foils=questions.foils, room=room)
+    return standings_without(session, questions.triples, none, none, foils=questions.foils, room=room)
 
 
 def judge(

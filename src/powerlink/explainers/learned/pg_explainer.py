@@ -20,7 +20,7 @@ from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.edge_mlp import EdgeRows, edge_mlp
 from powerlink.kernels.keyed_random import keyed_uniform, keys_of
 from powerlink.models.protocol import LinkModel
-from powerlink.models.subject import Subject
+from powerlink.models.session import Session
 from powerlink.paths.propose import Cost
 from powerlink.settings import setting
 
@@ -124,9 +124,9 @@ class PGExplainer:
             object.__setattr__(self, "fit", learned.hash)
             object.__setattr__(self, "_learned", learned)
 
-    def check_fit(self, subject: Subject) -> None:
+    def check_fit(self, session: Session) -> None:
         """Refuse to explain without weights, or with those of another model."""
-        self._fitted().check_model(subject)
+        self._fitted().check_model(session)
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Apply the network to all edges at once; nothing is random here."""

@@ -22,7 +22,7 @@ from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class Session:
     """A model and its graph, settled once and then asked from any number of threads.
 
     `model` stays its owner's, whatever becomes of its flags; `settled` is the one that is asked.
@@ -48,7 +48,7 @@ class Subject:
         name: str = "",
         hash: str = "",
         calibration: Calibration | None = None,
-    ) -> Subject:
+    ) -> Session:
         """Encode the whole graph once. The model must already be on the device."""
         with plain_torch(device), torch.no_grad():
             messages, asked = MessageGraph.of(graph, device), settled(model)
@@ -72,14 +72,14 @@ class Subject:
         return in_double() if in_double else self.settled
 
 
-def rank(subject: Subject, split: Split = "test", *, told: Callable[[int], None] | None = None) -> Accuracy:
+def rank(session: Session, split: Split = "test", *, told: Callable[[int], None] | None = None) -> Accuracy:
     """Rank a split's facts in both directions, filtered: how good is the model that is being explained?
 
     `told` hears how many queries, two a fact, were ranked, batch by batch.
     """
-    known = subject.known
-    with plain_torch(subject.messages.device):
-        return Accuracy.of(rank_facts(subject.settled, subject.graph, subject.messages, split, known=known, told=told))
+    known = session.known
+    with plain_torch(session.messages.device):
+        return Accuracy.of(rank_facts(session.settled, session.graph, session.messages, split, known=known, told=told))
 
 
 def settled(model: LinkModel) -> LinkModel:
