@@ -38,8 +38,7 @@ from powerlink.evidence import EvidenceBatch
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
 from powerlink.explainers.slopes import Slopes
 from powerlink.graphs.computation_graph import ComputationGraph, extract
-from powerlink.graphs.edges import expand_rows
-from powerlink.graphs.incidence import row_pointer
+from powerlink.graphs.edges import expand_rows, row_pointer
 from powerlink.graphs.prune import prune
 from powerlink.models.checkpoint import versions
 from powerlink.paths.propose import propose

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from link_splits import split_links
 from powerlink import ExplainSettings, LinkModel, ModelSettings, PowerLink, Subject
 from powerlink.explainers.catalog import find_recipe, make_explainer
 from powerlink.explainers.protocol import SMALLEST_SCORE, EdgeScores, Explainer
@@ -32,7 +33,6 @@ from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kg.explained_links import ExplainedLinks
 from powerlink.kg.knowledge_graph import Split
 from powerlink.kg.known_reasons import KnownReasons
-from powerlink.kg.link_splits import split_links
 from powerlink.kg.typed_folder import read_links
 from powerlink.models.checkpoint import versions
 from powerlink.models.link_training import LinkTrainingSettings, link_auc, train_on_links

@@ -37,7 +37,8 @@ import torch
 from powerlink.explainers.catalog import EXPLAINERS, find_recipe
 from powerlink.explainers.learned.pg_explainer import PGFitting
 from powerlink.explainers.protocol import Explainer
-from powerlink.kg.planted import NOISE, Planted, Step, plant
+from powerlink.kg.explained_links import Triple
+from powerlink.kg.planted import GOALS, NOISE, Planted, plant
 from powerlink.models.checkpoint import versions
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
@@ -72,7 +73,7 @@ class Run:
         file = folder / f"{planted.graph.name}_{self.fitting.reads_relations}.safetensors"
         if not file.exists():
             goals = np.concatenate([planted.graph.train, planted.graph.valid])
-            queries = spread_over(torch.from_numpy(goals[goals[:, 1] < planted.settings.goals]), FIT_QUERIES)
+            queries = spread_over(torch.from_numpy(goals[goals[:, 1] < GOALS]), FIT_QUERIES)
             fit_explainer(subject, queries, file, kind=recipe.kind, fitting=self.fitting, settings=self.wish)
         return recipe.make({"weights": str(file)})
 
@@ -170,7 +171,7 @@ def outcomes(planted: Planted, run: Run, folder: Path, count: int) -> list[Outco
     return found
 
 
-def nodes(path: tuple[Step, ...]) -> tuple[tuple[int, int], ...]:
+def nodes(path: tuple[Triple, ...]) -> tuple[tuple[int, int], ...]:
     """Return the node pairs a path runs along."""
     return tuple((source, target) for source, _, target in path)
 

@@ -27,6 +27,7 @@ from powerlink import ExplainSettings, Subject, load_model, make_explainer, rank
 from powerlink.atomic_file import write_atomically
 from powerlink.explainers.learned.pg_explainer import PGFitting
 from powerlink.explainers.protocol import Explainer
+from powerlink.memory import Budget
 from powerlink.models.checkpoint import versions
 from powerlink.pipeline import computation_graph
 from powerlink.report.compare import as_plain
@@ -109,7 +110,7 @@ def fronts(subject: Subject, queries: int, seed: int, folder: Path) -> dict[str,
 def mask_figures(subject: Subject, queries: Tensor, explainer: Explainer) -> dict[str, float]:
     """Return the mean F+, F− and Sparsity of an explainer's masks."""
     parts: list[Tensor] = []
-    for batch in batches(subject.messages, queries, subject.settled.num_layers):
+    for batch in batches(subject.messages, queries, subject.settled.num_layers, Budget()):
         graph = computation_graph(subject, batch.to(subject.messages.device), MASK)
         mask = explainer.score_edges(subject.settled, graph, 0).values
         none = torch.full((graph.num_queries, 1, 1), -1, device=graph.device)

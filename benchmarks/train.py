@@ -68,7 +68,7 @@ def main() -> None:
     }
     asked = Asked(args.data, args.data_dir, device, args.batch, args.repeats)
     for name, preset in PRESETS.items():
-        if preset.dataset == args.data and preset.model.decoder in args.decoders.split(","):
+        if preset.dataset == args.data and preset.model.decoder.name in args.decoders.split(","):
             row = on_gpu(name, asked) if device.type == "cuda" else on_cpu(name, asked)
             report["models"][name] = row | against_the_floor(row, preset, bandwidth)
             print(name, json.dumps(report["models"][name]), flush=True)

@@ -19,7 +19,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ class Try:
 
     @property
     def configuration(self) -> dict[str, Any]:
-        settings = {"model": asdict(self.preset.model), "training": asdict(self.preset.training)}
+        settings = {"model": self.preset.model.flat(), "training": asdict(self.preset.training)}
         plain: dict[str, Any] = json.loads(json.dumps(settings))
         return {"graph": self.graph.fingerprint, **plain}
 
@@ -66,10 +66,10 @@ class Try:
         """How to make just this one."""
         was, now = PRESETS[self.preset.name], self.preset
         changed = [
-            f"{field.name}={_text(getattr(part, field.name))}"
-            for before, part in ((was.model, now.model), (was.training, now.training))
-            for field in fields(part)
-            if getattr(before, field.name) != getattr(part, field.name)
+            f"{name}={_text(value)}"
+            for before, after in ((was.model.flat(), now.model.flat()), (vars(was.training), vars(now.training)))
+            for name, value in after.items()
+            if before[name] != value
         ]
         return " ".join(
             ["python benchmarks/train_models.py --only", now.name, *(["--set", *changed] if changed else [])]
@@ -100,7 +100,12 @@ class Try:
 
     @property
     def done(self) -> bool:
-        return any(tried["configuration"] == self.configuration for tried in self.found.get("tried", []))
+        return any(self._is(tried["configuration"]) for tried in self.found.get("tried", []))
+
+    def _is(self, told: dict[str, Any]) -> bool:
+        """Whether a configuration is this one; those of before listed the settings of other parts, too."""
+        model, training = ModelSettings.described(told["model"]), TrainingSettings(**told["training"])
+        return (told["graph"], model, training) == (self.graph.fingerprint, self.preset.model, self.preset.training)
 
     @property
     def cost(self) -> float:
@@ -109,7 +114,7 @@ class Try:
         pairs = len(np.unique(facts[:, :2], axis=0)) + len(np.unique(facts[:, 1:], axis=0))
         by_decoder = {"distmult": 1.0, "conve": 2.0, "transe": 8.0}  # an absolute difference is no matrix product
         work = pairs * self.graph.num_entities * self.preset.model.widths[-1]
-        return self.preset.training.epochs * work * by_decoder[self.preset.model.decoder]
+        return self.preset.training.epochs * work * by_decoder[self.preset.model.decoder.name]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -274,13 +279,13 @@ def _chosen(only: str | None) -> list[Preset]:
 def _changed(preset: Preset, changes: list[str]) -> Preset:
     """Apply NAME=VALUE settings of the model or of its training."""
     asked: dict[str, dict[str, Any]] = {"training": {}, "model": {}}
+    now = {"training": vars(preset.training), "model": preset.model.flat()}
     for change in changes:
         name, equals, text = change.partition("=")
-        part = next((p for p in asked if name in {f.name for f in fields(getattr(preset, p))}), None)
+        part = next((p for p in asked if name in now[p]), None)
         if not equals or part is None:
-            known = [field.name for kind in (TrainingSettings, ModelSettings) for field in fields(kind)]
-            raise UnknownNameError("setting (as NAME=VALUE)", name, known)
-        asked[part][name] = _value(name, text, getattr(getattr(preset, part), name))
+            raise UnknownNameError("setting (as NAME=VALUE)", name, [*now["training"], *now["model"]])
+        asked[part][name] = _value(name, text, now[part][name])
     # all at once: widths may only be right together with blocks
     return replace(
         preset, training=replace(preset.training, **asked["training"]), model=replace(preset.model, **asked["model"])

@@ -1,4 +1,4 @@
-"""All nine models on UMLS: filtered test accuracy and training time.
+"""Every model on UMLS: filtered test accuracy and training time.
 
 python benchmarks/umls_models.py --data-dir DIR --models DIR
 """
@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from powerlink import ModelSettings, TrainingSettings, load_graph
+from powerlink.models.catalog import DECODERS, ENCODERS
 from powerlink.models.checkpoint import versions
-from powerlink.models.link_model import DECODERS, DEFAULT_LAYERS, ENCODERS
 from powerlink.run.train_folder import FolderTraining
 
 RESULTS = Path(__file__).parent / "results" / "umls_models.json"
@@ -31,9 +31,9 @@ def main() -> None:
     args = parser.parse_args()
     graph = load_graph("umls", data_dir=args.data_dir)
     rows: dict[str, Any] = {}
-    for encoder in ENCODERS:
+    for encoder, kind in ENCODERS.items():
         for decoder in DECODERS:
-            model = ModelSettings(encoder=encoder, decoder=decoder, widths=(100,) * (DEFAULT_LAYERS[encoder] + 1))
+            model = ModelSettings(encoder=encoder, decoder=decoder, widths=(100,) * (kind.default_layers + 1))
             start = time.perf_counter()
             job = FolderTraining(args.models / model.name, graph, model, TRAINING)
             epochs = sum(1 for _ in job.run())

@@ -15,10 +15,10 @@ from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
+from powerlink.memory import Room
 from powerlink.models.link_model import EncoderDecoder, ModelSettings, build_model
 from powerlink.models.protocol import Embeddings, LinkModel
 from powerlink.paths.search import PathBatch
-from powerlink.verify.counterfactual import Room
 from powerlink.verify.oracle import Removal
 
 Rows = Sequence[tuple[int, int, int]]
@@ -76,11 +76,9 @@ def evidence_of(query: Tensor, edges: Tensor) -> EvidenceBatch:
 
 
 def settings_of(encoder: str, decoder: str, layers: int, **others: object) -> ModelSettings:
-    return ModelSettings(
-        encoder=encoder,  # type: ignore[arg-type]
-        decoder=decoder,  # type: ignore[arg-type]
-        **{"widths": (8,) * (layers + 1), "blocks": 2, "filters": 3, "kernel": 3} | others,  # type: ignore[arg-type]
-    )
+    small = {"rgcn": {"blocks": 2}, "conve": {"filters": 3, "kernel": 3}}
+    own = {"widths": (8,) * (layers + 1), **small.get(encoder, {}), **small.get(decoder, {}), **others}
+    return ModelSettings(encoder=encoder, decoder=decoder, **own)  # type: ignore[arg-type]
 
 
 def model_of(

@@ -271,8 +271,7 @@ def test_the_plain_step_it_is_measured_against_computes_the_same(name, data, mon
     import plain_step  # noqa: PLC0415
 
     graph, preset = load_graph(data / "wn18rr"), PRESETS[f"wn18rr/{name}"]
-    still = replace(preset.model, output_dropout=0.0, layer_dropout=0.0)
-    still = replace(still, input_dropout=0.0, feature_dropout=0.0, hidden_dropout=0.0)
+    still = replace(preset.model, **{setting: 0.0 for setting in preset.model.flat() if setting.endswith("dropout")})
     ours, plain = (
         Trainer(build_model(still, graph.num_entities, graph.num_relations), graph, preset.training, "cpu")
         for _ in range(2)
@@ -342,9 +341,7 @@ def paper_protocol(tmp_path, monkeypatch):
     graph = knowledge_graph(facts[50:], 30, 3, valid=facts[:20], test=facts[20:50])
     for name in benchmark.SETUPS:
         encoder, decoder, *_ = name.split("-")
-        shape = ModelSettings(
-            encoder=encoder, decoder=decoder, widths=(8,) * (benchmark.SETUPS[name].hops + 1), blocks=2
-        )
+        shape = ModelSettings(encoder=encoder, decoder=decoder, widths=(8,) * (benchmark.SETUPS[name].hops + 1))
         model = build_model(shape, 30, 3, 0)
         if model.bias is not None:
             torch.nn.init.zeros_(model.bias)

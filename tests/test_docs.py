@@ -16,8 +16,11 @@ import pytest
 import typer
 
 import powerlink
+from powerlink import memory
 from powerlink.cli.main import app
 from powerlink.explainers.catalog import EXPLAINERS
+from powerlink.kernels import edge_mlp
+from powerlink.models import catalog
 from powerlink.settings import settings_of
 
 ROOT = Path(__file__).parent.parent
@@ -100,6 +103,7 @@ def atlas(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("page", RUN, ids=name_of)
 def test_commands_and_code_of_a_page_run_in_their_order(page, atlas, tmp_path, monkeypatch):
+    monkeypatch.setattr(catalog, "DECODERS", dict(catalog.DECODERS))  # a page adds one
     if "pykeen" in page.name:
         pytest.importorskip("pykeen", reason="PyKEEN is not installed")
     monkeypatch.chdir(tmp_path)
@@ -294,6 +298,20 @@ def test_the_layers_told_are_the_layers_kept():
     told = re.search(r"Imports run one way: (.*?)\. ", text, re.DOTALL)
     assert told
     assert re.findall(r"`(\w+)`", told[1]) == layers
+
+
+def test_the_page_on_memory_gives_the_numbers_of_the_code():
+    text = " ".join((DOCS / "how-to" / "resume-and-scale.md").read_text("utf-8").split())
+    for sentence in (
+        f"would fill {round(memory.EDGES_PER_BATCH * memory.BYTES_PER_EDGE / 1e9)} GB or so "
+        f"({memory.EDGES_PER_BATCH:,} edges), or there are {memory.MOST_QUERIES} of them",
+        f"on a GPU, {'half' if memory.SHARE_OF_A_GPU == 0.5 else ''} of its memory, or {memory.MOST_QUERIES_ON_A_GPU}.",
+        f"Beyond {edge_mlp.PIECE:,} edges its scorer works through it in pieces",
+        f"at most {memory.EDGES_PER_PIECE:,} edges at a time ({memory.EDGES_PER_PIECE_ON_A_GPU:,} on a GPU)",
+        f"at most {'half' if memory.SHARE_OF_A_PIECE == 0.5 else ''} of the memory that is granted",
+        f"up to {memory.MOST_QUERIES} queries",
+    ):
+        assert sentence in text
 
 
 # Everything

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from powerlink.errors import SettingsError
+from powerlink.models.encoders import RGCN
 from powerlink.models.link_model import ModelSettings
 from powerlink.models.link_training import LinkTrainingSettings
 from powerlink.models.training import TrainingSettings
@@ -16,20 +17,29 @@ from powerlink.settings import check_settings, setting, settings_of
 @pytest.mark.parametrize(
     ("kind", "given", "said"),
     [
-        (TrainingSettings, {"epochs": -3}, "epochs must be at least 0, not -3"),
-        (TrainingSettings, {"batch_size": 0}, "batch_size must be at least 1, not 0"),
+        (TrainingSettings, {"epochs": -3}, "epochs must be at least 1, not -3"),
+        (TrainingSettings, {"batch_size": 0}, "batch_size must be at least 2, not 0"),
         (TrainingSettings, {"lr": 0.0}, "lr must be above 0, not 0.0"),
         (TrainingSettings, {"lr": float("nan")}, "lr must be a finite number, not nan"),
         (TrainingSettings, {"lr": "fast"}, "lr must be a finite number, not 'fast'"),
         (TrainingSettings, {"label_smoothing": 1.5}, "label_smoothing must be at most 1, not 1.5"),
         (TrainingSettings, {"schedule": "two-cycle"}, "schedule must be constant or one-cycle, not 'two-cycle'"),
         (TrainingSettings, {"patience": True}, "patience must be a finite number, not True"),
-        (LinkTrainingSettings, {"epochs": -1}, "epochs must be at least 0, not -1"),
-        (ModelSettings, {"hidden_dropout": 2.0}, "hidden_dropout must be at most 1, not 2.0"),
-        (ModelSettings, {"blocks": 0}, "blocks must be at least 1, not 0"),
+        (LinkTrainingSettings, {"epochs": -1}, "epochs must be at least 1, not -1"),
+        (ModelSettings, {"output_dropout": 2.0}, "output_dropout must be at most 1, not 2.0"),
+        (ModelSettings, {"decoder": "conve", "filters": 0}, "filters must be at least 1, not 0"),
+        (RGCN.Settings, {"blocks": 0}, "blocks must be at least 1, not 0"),
+        (ModelSettings, {"blocks": 5}, "compgcn-distmult has no setting 'blocks'; rgcn has it"),
+        (ModelSettings, {"margin": 5}, "compgcn-distmult has no setting 'margin'; transe and rotate have it"),
+        (ModelSettings, {"vibes": 5}, "compgcn-distmult has no setting 'vibes'"),
         (
             ModelSettings,
-            {"encoder": "rgcn", "widths": (7, 7)},
+            {"decoder": "rotate", "widths": (8, 7)},
+            "a complex vector's halves are real and imaginary: its width must be even, not 7",
+        ),
+        (
+            ModelSettings,
+            {"encoder": "rgcn", "widths": (7, 7), "blocks": 5},
             "RGCN's widths (7, 7) must divide by its number of blocks, 5",
         ),
     ],

@@ -114,28 +114,14 @@ def _beyond_presets(by_name: dict[str, Result]) -> str:
 
 
 def _is_preset(name: str, configuration: Result) -> bool:
-    model = {key: tuple(value) if isinstance(value, list) else value for key, value in configuration["model"].items()}
-    before = {"interleave": model["decoder"] != "conve"}  # ConvE's alone, and no before there was a choice
-    shape = ModelSettings(**(before | model))
-    preset = PRESETS[name]
-    return shape == preset.model and TrainingSettings(**configuration["training"]) == preset.training
+    shape, training = ModelSettings.described(configuration["model"]), TrainingSettings(**configuration["training"])
+    return (shape, training) == (PRESETS[name].model, PRESETS[name].training)
 
 
-TRIED = {  # settings that are told, and the encoder or decoder that alone reads them
-    "widths": None,
-    "output_dropout": None,
-    "layer_dropout": None,
-    "blocks": "rgcn",
-    "self_loop": "wgcn",
-    "degree_norm": "wgcn",
-    "first_relation_weight": "wgcn",
-    "filters": "conve",
-    "interleave": "conve",
-    "input_dropout": "conve",
-    "feature_dropout": "conve",
-    "hidden_dropout": "conve",
-}
-BEFORE = {"first_relation_weight": 1.0}  # what tries had before there was such a setting, where it is not "no"
+TRIED = (  # settings that are told of those that have them
+    *("widths", "output_dropout", "layer_dropout", "blocks", "self_loop", "degree_norm", "first_relation_weight"),
+    *("filters", "interleave", "input_dropout", "feature_dropout", "hidden_dropout"),
+)
 
 
 def _not_reached(by_name: dict[str, Result]) -> str:
@@ -152,13 +138,14 @@ def _not_reached(by_name: dict[str, Result]) -> str:
 
 
 def _one_try(tried: Result) -> str:
-    model, training = tried["configuration"]["model"], tried["configuration"]["training"]
-    kinds = (model["encoder"], model["decoder"], None)
+    model, training = (
+        ModelSettings.described(tried["configuration"]["model"]).flat(),
+        tried["configuration"]["training"],
+    )
     shape = [
-        f"{key.replace('_', ' ')} {'/'.join(map(str, value)) if isinstance(value, list) else value}"
-        for key, value in (
-            (key, model.get(key, BEFORE.get(key, False))) for key, reader in TRIED.items() if reader in kinds
-        )
+        f"{key.replace('_', ' ')} {'/'.join(map(str, model[key])) if key == 'widths' else model[key]}"
+        for key in TRIED
+        if key in model
     ]
     how = f"lr {training['lr']:g}, batch {training['batch_size']}, {tried['epochs']} epochs"
     if training["weight_decay"]:

@@ -13,12 +13,13 @@ from torch import Tensor
 from powerlink.errors import SettingsError
 from powerlink.evidence import MOST_FACTS
 from powerlink.explainers.proposals import AlsoConsider, Proposals, Proposing
-from powerlink.explainers.protocol import Explainer, Fitted, Proposer, Wish
+from powerlink.explainers.protocol import AnyExplainer, Explainer, Fitted, Wish
 from powerlink.explainers.slopes import Slopes
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.graphs.prune import prune
 from powerlink.kernels.plain_torch import plain_torch
+from powerlink.memory import Room
 from powerlink.models.calibration import Calibration
 from powerlink.models.subject import Subject
 from powerlink.narrate import Findings, name_query, narrate, unexplained
@@ -27,7 +28,7 @@ from powerlink.questions import Questions
 from powerlink.settings import check_settings, setting
 from powerlink.stage_clock import Seconds, stage, timed
 from powerlink.verify.choice import Choice, Select, choose
-from powerlink.verify.counterfactual import Room, Standing
+from powerlink.verify.counterfactual import Standing
 from powerlink.verify.oracle import Removal
 from powerlink.verify.verdict import Verdict, judge, standing_of
 
@@ -94,7 +95,7 @@ def explain_batch(
     subject: Subject,
     questions: Questions | Tensor,
     *,
-    explainer: Explainer | Proposer | None = None,
+    explainer: AnyExplainer | None = None,
     settings: ExplainSettings | None = None,
     seed: int = 0,
     made_by: MadeBy | None = None,
@@ -122,7 +123,7 @@ def explain_in_ways(
     questions: Questions | Tensor,
     ways: Mapping[Way, ExplainSettings],
     *,
-    explainer: Explainer | Proposer | None = None,
+    explainer: AnyExplainer | None = None,
     seed: int = 0,
     made_by: Mapping[Way, MadeBy] | None = None,
     room: Room | None = None,
@@ -168,7 +169,7 @@ def explain_in_ways(
 
 
 def find_evidence(
-    proposing: Proposing, oracle: Removal, explainer: Explainer | Proposer, settings: ExplainSettings
+    proposing: Proposing, oracle: Removal, explainer: AnyExplainer, settings: ExplainSettings
 ) -> tuple[Proposals, Choice]:
     """Let evidence be proposed, and choose among it."""
     by_mask = settings.select == "mask"  # then nobody but the explainer is heard, and on the graph it learned on

@@ -6,7 +6,7 @@ Flags, their help, checks, reports and saved folders derive from the declaration
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, field, fields
 from typing import Any
 
@@ -39,12 +39,12 @@ def check_settings(settings: object) -> None:
         value = getattr(settings, name)
         if value is None and declared.default is None:
             continue
-        if fault := _fault(value, declared.metadata):
+        if fault := fault_of(value, declared.metadata):
             raise SettingsError(f"{name} must be {fault}, not {value!r}")
 
 
-def _fault(value: Any, bounds: Any) -> str | None:
-    """Say what a value must be and is not."""
+def fault_of(value: Any, bounds: Mapping[str, Any]) -> str | None:
+    """Say what a value must be by its setting's bounds, and is not."""
     least, above, most, among = (bounds.get(name) for name in ("least", "above", "most", "among"))
     if among is not None:
         return None if value in among else " or ".join(map(str, among))

@@ -7,6 +7,7 @@ import torch
 
 from builders import knowledge_graph, random_rows
 from powerlink.adapters import ComplEx, ConvE, DistMult, RotatE, TransE, from_pyg
+from powerlink.errors import SettingsError
 from powerlink.models.ranking import score_tails
 from pyg_encoders import draw_encoder
 
@@ -27,6 +28,12 @@ def test_they_are_their_formulas():
     angles = RELATION[:, : WIDTH // 2]
     turned = h * torch.polar(torch.ones_like(angles), angles)
     assert torch.allclose(RotatE(margin=3)(HEAD, angles, TAIL), 3 - (turned - t).abs().sum(1))
+
+
+@pytest.mark.parametrize("kind", [ComplEx, RotatE])
+def test_vectors_without_two_halves_are_refused(kind):
+    with pytest.raises(SettingsError, match="its width must be even, not 7"):
+        kind()(HEAD[:, :7], RELATION[:, :7], TAIL[:, :7])
 
 
 def test_a_rotation_that_hits_has_a_gradient():

@@ -135,7 +135,12 @@ CASES = {
     "vectors": (Plain, {"relations": torch.ones(3, WIDTH)}, MismatchError, "3 relation vectors"),
     "no vectors": (Plain, {"relations": None}, ModelError, "relations=…"),
     "heads": (Plain, {"relations": torch.ones(R, WIDTH), "ask_heads": "inverse"}, SettingsError, "ask_heads='swap'"),
-    "max": (lambda: Plain(RGCNConv(WIDTH, WIDTH, 2 * R, aggr="max")), {}, ModelError, "normaliser='recomputed'"),
+    "max": (
+        lambda: Plain(RGCNConv(WIDTH, WIDTH, 2 * R, aggr="max")),
+        {"normaliser": "fixed"},
+        ModelError,
+        "normaliser=.recomputed.",
+    ),
     "messages": (lambda: Plain(TwoMessages()), {}, ModelError, "a message per edge"),
     "normaliser": (Plain, {"normaliser": "both"}, SettingsError, "fixed or recomputed"),
     "decoder": (Plain, {"decoder": "distmul"}, UnknownNameError, "did you mean 'distmult'"),
@@ -170,7 +175,10 @@ def test_a_layer_that_propagates_several_times_needs_its_reach():
     encoder = WithoutTypes(TAGConv(WIDTH, WIDTH, K=3))
     with pytest.raises(ModelError, match=r"messages travel further \(say num_layers=…\)"):
         from_pyg(encoder, "distmult", GRAPH, relations=RELATIONS)
-    assert from_pyg(encoder, "distmult", GRAPH, relations=RELATIONS, num_layers=3).model.num_layers == 3
+    for normaliser, seen in (("fixed", 3), ("recomputed", 4)):  # it divides by the degrees of sources, a hop further
+        subject = from_pyg(encoder, "distmult", GRAPH, relations=RELATIONS, num_layers=3, normaliser=normaliser)
+        assert subject.model.num_layers == seen
+        assert check_link_model(subject.model, GRAPH) == []
 
 
 def test_how_to_call_an_encoder_may_be_said():
@@ -183,7 +191,7 @@ def test_how_to_call_an_encoder_may_be_said():
         relations=RELATIONS,
         call=lambda encoder, x, edge_index, edge_type: encoder(edge_index, edge_type, batch=None),
     )
-    assert subject.name == "TakesMore-distmult"
+    assert subject.name == "TakesMore-distmult, recomputed"
 
 
 def test_x_may_be_rows_or_ids_and_edge_features_rows_by_type():

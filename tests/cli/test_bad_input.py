@@ -186,6 +186,12 @@ def test_a_fit_that_is_stopped_says_what_is_left(powerlink, model, tmp_path, mon
     ("flags", "expected"),
     [
         (("--encoder", "gpt"), "'rgcn', 'wgcn', 'compgcn'"),
+        (("--decoder", "gpt"), "'transe', 'distmult', 'conve', 'complex', 'rotate'"),
+        (("--encoder", "wgcn", "--composition", "sub"), "wgcn-distmult has no setting 'composition'; compgcn has it"),
+        (("--decoder", "conve", "--margin", 2), "compgcn-conve has no setting 'margin'; transe and rotate have it"),
+        (("--decoder", "rotate", "--dim", 7), "its width must be even, not 7"),
+        (("--decoder", "conve", "--dim", 20, "--image", 3, 5), "image 3×5 does not hold vectors of width 20"),
+        (("--hidden-dropout", 1.5), "--hidden-dropout must be at most 1, not 1.5"),
         (("--epochs", 0), "--epochs"),
         (("--decoder", "conve", "--batch-size", 1), "--batch-size"),
         (("--lr", -1), "--lr"),

@@ -212,8 +212,9 @@ def test_bad_input_is_told_in_one_sentence(refused, powerlink, model, second, tm
 
 SMALL_BATCHES_THEN_CTRL_C = """
 import os, signal
-from powerlink.run import batching, comparison_folder
-batching.MOST_QUERIES = 2
+from powerlink import memory
+from powerlink.run import comparison_folder
+memory.MOST_QUERIES = 2
 real, count = comparison_folder.Ledger.append, 0
 def append(self, explanations):
     global count

@@ -14,14 +14,15 @@ import pytest
 from command_line import call_once
 from safetensors.torch import load_file
 
+from powerlink import memory
 from powerlink.report.schema import read_explanations
-from powerlink.run import batching, claim
+from powerlink.run import claim
 from powerlink.run.claim import claimed
 
 # The command line with batches of four queries, so that there is something to interrupt.
 IN_SMALL_BATCHES = """
-from powerlink.run import batching
-batching.MOST_QUERIES = 4
+from powerlink import memory
+memory.MOST_QUERIES = 4
 from powerlink.cli.main import main
 main()
 """
@@ -30,10 +31,10 @@ LIMIT = 40
 
 @pytest.fixture(scope="module", autouse=True)
 def small_batches_here_too():
-    before = batching.MOST_QUERIES
-    batching.MOST_QUERIES = 4
+    before = memory.MOST_QUERIES
+    memory.MOST_QUERIES = 4
     yield
-    batching.MOST_QUERIES = before
+    memory.MOST_QUERIES = before
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +227,7 @@ def test_a_finished_training_is_not_repeated(powerlink, families, trained):
     ("flags", "said"),
     [
         (("--epochs", 50), "epochs 40, not 50"),
-        (("--dim", 10), "widths [20, 20, 20], not [10, 10, 10]"),
+        (("--dim", 10), "widths (20, 20, 20), not (10, 10, 10)"),
         (("--decoder", "transe"), "decoder distmult, not transe"),
         (("--seed", 1), "seed 0, not 1"),
         (("--data", "atlas"), "a model of another graph"),

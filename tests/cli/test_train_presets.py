@@ -8,6 +8,9 @@ import shutil
 import pytest
 from command_line import FAMILIES, write_tables
 
+from powerlink.models.decoders import ConvE
+from powerlink.models.encoders import WGCN
+from powerlink.models.link_model import ModelSettings
 from powerlink.models.presets import PRESETS
 from powerlink.models.training import Trainer
 
@@ -59,9 +62,29 @@ def test_new_settings_reach_the_training_without_a_preset(powerlink, families, t
     assert powerlink("rank", tmp_path / "m").code == 0
 
 
+def test_every_setting_of_a_model_has_its_flag(powerlink, families, tmp_path):
+    shape = ("--encoder", "wgcn", "--decoder", "conve", "--dim", 20, "--layers", 1, "--output-dropout", 0.0)
+    own = ("--self-loop", "--first-relation-weight", 0.1, "--image", 2, 10, "--no-interleave", "--filters", 4)
+    said = ("--evaluate-every", 1, "--epochs", 1)
+    outcome = powerlink("train", "--data", families, *shape, *own, *said, "--out", tmp_path / "m")
+    assert outcome.code == 0, outcome
+    model = ModelSettings.described(description(tmp_path / "m")["model"])
+    encoder = WGCN.Settings(self_loop=True, first_relation_weight=0.1)
+    decoder = ConvE.Settings(image=(2, 10), interleave=False, filters=4)
+    assert model == ModelSettings(encoder=encoder, decoder=decoder, widths=(20, 20), output_dropout=0.0)
+
+
+def test_a_presets_shape_has_flags_beside_it(powerlink, paper_data, tmp_path):
+    said = ("--epochs", 1, "--blocks", 3, "--layer-dropout", 0.3)
+    outcome = powerlink("train", "--data", paper_data, "--preset", "rgcn-distmult", "--out", tmp_path / "m", *said)
+    assert outcome.code == 0, outcome
+    assert description(tmp_path / "m")["model"]["encoder"] == {"name": "rgcn", "layer_dropout": 0.3, "blocks": 3}
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
+        (("--preset", "wgcn-conve", "--blocks", 3), "wgcn-conve has no setting 'blocks'; rgcn has it"),
         (("--preset", "wgcn-conv"), "did you mean 'wgcn-conve'"),
         (("--preset", "nothing-like-it"), "`powerlink presets` lists them"),
         (("--preset", "wgcn-conve", "--encoder", "rgcn"), "leave out --encoder, or --preset"),

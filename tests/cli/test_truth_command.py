@@ -121,8 +121,9 @@ def test_bad_input_is_told_in_one_sentence(refused, powerlink, model, known, tmp
 
 SMALL_BATCHES_THEN_STOP = """
 import os, signal
-from powerlink.run import batching, truth
-batching.MOST_QUERIES = 2
+from powerlink import memory
+from powerlink.run import truth
+memory.MOST_QUERIES = 2
 real, count = truth.Ledger.append, 0
 def append(self, explanations):
     global count

@@ -8,7 +8,9 @@ import torch
 import powerlink
 from powerlink.explainers.catalog import EXPLAINERS
 from powerlink.models import recorded_step
-from powerlink.models.link_model import DECODERS, ENCODERS, ModelSettings, build_model
+from powerlink.models.catalog import DECODERS, ENCODERS
+from powerlink.models.decoders import ConvE
+from powerlink.models.link_model import ModelSettings, build_model
 from powerlink.models.training import Trainer
 from powerlink.run.train_folder import FolderTraining
 
@@ -87,8 +89,14 @@ def test_a_recorded_step_does_what_a_step_does(encoder, decoder):
 def test_a_gpu_trains_as_a_cpu_does(encoder, decoder):
     graph = powerlink.load_graph("atlas")
     settings = powerlink.TrainingSettings(epochs=2, batch_size=64)
-    still = {"output_dropout": 0.0, "layer_dropout": 0.0, "input_dropout": 0.0, "feature_dropout": 0.0}
-    shape = ModelSettings(encoder=encoder, decoder=decoder, widths=(40, 40), hidden_dropout=0.0, **still)
+    still = ConvE.Settings(input_dropout=0.0, feature_dropout=0.0, hidden_dropout=0.0)
+    shape = ModelSettings(
+        encoder=encoder,
+        decoder=still if decoder == "conve" else decoder,
+        widths=(40, 40),
+        output_dropout=0.0,
+        layer_dropout=0.0,
+    )
     losses = []
     for device in ("cpu", "cuda"):
         trainer = Trainer(build_model(shape, graph.num_entities, graph.num_relations), graph, settings, device)

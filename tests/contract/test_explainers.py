@@ -26,7 +26,7 @@ from powerlink.pipeline import explain_batch
 from powerlink.run.fitting import fit_explainer
 from powerlink.settings import settings_of
 from powerlink.testing import broken_promises, check_explainer, small_subject
-from powerlink.testing.small_world import PRUNING, graph_of, queries_of_small_world
+from powerlink.testing.small_world import PRUNING, WORLD_QUERIES, graph_of
 
 N, R = 12, 3
 ROWS = random_rows(0, N, R, 30)
@@ -50,7 +50,7 @@ HELD: set[str] = set()  # the names of the catalog that a contract run was made 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
     file = tmp_path_factory.mktemp("fit") / "pg.safetensors"
-    return fit_explainer(small_subject(), queries_of_small_world(), file, fitting=PGFitting(epochs=2, hidden=8))
+    return fit_explainer(small_subject(), WORLD_QUERIES, file, fitting=PGFitting(epochs=2, hidden=8))
 
 
 def quick(name: str, fitted: Any) -> Any:
@@ -157,7 +157,7 @@ def test_the_contract_finds_every_fault(fault):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_explainer_that_breaks_its_contract_is_refused_by_name_while_explaining(fault):
     with pytest.raises(ExplainerError, match=r"^the explainer faulty ") as refused:
-        explain_batch(small_subject(), queries_of_small_world(), explainer=Faulty(fault=fault), settings=PRUNING)
+        explain_batch(small_subject(), WORLD_QUERIES, explainer=Faulty(fault=fault), settings=PRUNING)
     assert FAULTS[fault] in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -225,7 +225,7 @@ def test_every_ablation_differs_from_power_link_in_what_its_name_says(name, expe
 
 def test_without_a_scorer_each_edge_has_a_number_of_its_own():
     subject = small_subject()
-    graph = graph_of(subject, queries_of_small_world())
+    graph = graph_of(subject, WORLD_QUERIES)
     start, moved = (
         torch.logit(PowerLink(combination="none", steps=steps, lr=0.01).score_edges(subject.model, graph, 0).values)
         for steps in (0, 1)
@@ -237,7 +237,7 @@ def test_without_a_scorer_each_edge_has_a_number_of_its_own():
 
 def test_reports_show_the_variants_name():
     explainer = make_explainer("power-link-order-2", {"steps": 1})
-    (told,) = explain_batch(small_subject(), queries_of_small_world()[2:3], explainer=explainer)
+    (told,) = explain_batch(small_subject(), WORLD_QUERIES[2:3], explainer=explainer)
     assert told.paths
     assert {path.proposed_by for path in told.paths} <= {"power-link-order-2", "slopes", "low-degree"}
 
@@ -305,7 +305,7 @@ def graph_for(model, queries=QUERIES, rows=ROWS):
 
 @pytest.mark.parametrize("name", ["power-link", "gnn-explainer", "page-link", "random"])
 def test_another_seed_gives_other_scores(name, fitted):
-    graph = graph_of(small_subject(), queries_of_small_world())
+    graph = graph_of(small_subject(), WORLD_QUERIES)
     one, other = (quick(name, fitted).score_edges(small_subject().model, graph, seed).values for seed in (5, 6))
     assert not torch.equal(one, other)
 
@@ -390,4 +390,4 @@ def test_a_model_whose_weights_lie_anywhere_in_memory_is_explained():
     whole = torch.nn.utils.parameters_to_vector(subject.model.parameters()).detach()
     torch.nn.utils.vector_to_parameters(torch.cat([whole[:1], whole])[1:], subject.model.parameters())
     assert any(p.storage_offset() % 2 for p in subject.model.parameters())
-    assert explain_batch(subject, queries_of_small_world()[:1], explainer=Gradient())
+    assert explain_batch(subject, WORLD_QUERIES[:1], explainer=Gradient())

@@ -26,7 +26,7 @@ from powerlink.explainers.protocol import Explainer
 from powerlink.explanation import Explanation
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.kg.explained_links import GroundTruth
-from powerlink.kg.planted import Planted, plant, true_paths
+from powerlink.kg.planted import GOALS, Planted, plant, true_paths
 from powerlink.models.rule_model import RuleModel
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings, computation_graph, explain_batch
@@ -158,7 +158,7 @@ def test_a_fitted_pg_explainer_tells_true_facts_better_than_chance_or_untrained(
     case = cases[0]
     graph = case.planted.graph
     goals = torch.from_numpy(np.concatenate([graph.train, graph.valid]))
-    seen = goals[goals[:, 1] < case.planted.settings.goals][:96]
+    seen = goals[goals[:, 1] < GOALS][:96]
     fitting = PGFitting(reads_relations=True, size_weight=0.02, entropy_weight=0.0, epochs=30, batch=4)
     wish = {"kind": PGExplainer, "settings": BY_MASK}
     untrained = fit_explainer(case.subject, seen, tmp_path / "0", fitting=replace(fitting, epochs=0), **wish)
@@ -172,7 +172,7 @@ def test_fitting_pg_explainer_lowers_its_loss_on_queries_it_has_not_seen(cases: 
     case = cases[0]
     graph, fitting = case.planted.graph, PGFitting(epochs=10, lr=0.01)
     goals = torch.from_numpy(np.concatenate([graph.train, graph.valid]))
-    seen = goals[goals[:, 1] < case.planted.settings.goals][:96]
+    seen = goals[goals[:, 1] < GOALS][:96]
     unseen = next(iter(GraphBatches(case.subject, case.queries[::2], BY_MASK)))
 
     def loss(explainer: Explainer) -> float:

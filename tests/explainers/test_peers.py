@@ -25,7 +25,7 @@ from powerlink.models.subject import Subject
 from powerlink.paths.propose import propose
 from powerlink.run.fitting import GraphBatches, fit_explainer, spread_over
 from powerlink.testing import small_subject
-from powerlink.testing.small_world import PRUNING, graph_of, queries_of_small_world
+from powerlink.testing.small_world import PRUNING, WORLD_QUERIES, graph_of
 
 N, R, WIDTH = 6, 2, 4
 QUERIES = st.lists(
@@ -206,7 +206,7 @@ def test_the_loss_of_pg_explainers_fit_and_its_gradient(reads, rows, queries, se
 
 def test_the_relaxation_draws_from_the_query_and_the_epoch_and_sharpens_with_the_temperature():
     subject = small_subject()
-    graph = graph_of(subject, queries_of_small_world())
+    graph = graph_of(subject, WORLD_QUERIES)
     parts = PGFitting(hidden=4)._start(graph, 0)
     scorer = PairScorer(graph, parts)
 
@@ -217,7 +217,7 @@ def test_the_relaxation_draws_from_the_query_and_the_epoch_and_sharpens_with_the
     assert not torch.equal(drawn(2.0, 0), drawn(2.0, 1))
     distance = [(drawn(t, 0) - 0.5).abs().mean() for t in (5.0, 1.0, 0.1)]
     assert distance == sorted(distance)
-    alone = graph_of(subject, queries_of_small_world()[1:2])
+    alone = graph_of(subject, WORLD_QUERIES[1:2])
     torch.testing.assert_close(drawn(2.0, 0, alone), drawn(2.0, 0)[graph.kept_edges.query == 1])
     many = torch.stack([drawn(1.0, epoch) for epoch in range(200)])  # the chance of being kept is σ(logit)
     torch.testing.assert_close((many > 0.5).float().mean(0), torch.sigmoid(scorer.logits()), rtol=0, atol=0.17)
@@ -229,7 +229,7 @@ def test_the_temperature_falls_by_equal_factors():
 
 
 def test_free_logits_start_small_and_follow_from_seed_query_and_edge():
-    graph = graph_of(small_subject(), queries_of_small_world())
+    graph = graph_of(small_subject(), WORLD_QUERIES)
     start = FreeLogits(graph, seed=3).logits()
     assert start.abs().max() <= 0.1
     twice = [start[graph.kept_edges.query == q] for q in (0, 3)]  # the same query
@@ -240,7 +240,7 @@ def test_free_logits_start_small_and_follow_from_seed_query_and_edge():
 @pytest.mark.parametrize("explainer", [GNNExplainer(steps=3), PaGELink(steps=3)], ids=lambda e: e.name)
 def test_the_model_receives_no_gradient(explainer):
     subject = small_subject()
-    explainer.score_edges(subject.model, graph_of(subject, queries_of_small_world()[:1]), 0)
+    explainer.score_edges(subject.model, graph_of(subject, WORLD_QUERIES[:1]), 0)
     assert all(parameter.grad is None for parameter in subject.model.parameters())
 
 
@@ -250,25 +250,21 @@ def test_the_model_receives_no_gradient(explainer):
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
     file = tmp_path_factory.mktemp("fit") / "pg.safetensors"
-    return fit_explainer(small_subject(), queries_of_small_world(), file, fitting=PGFitting(epochs=3, hidden=4))
+    return fit_explainer(small_subject(), WORLD_QUERIES, file, fitting=PGFitting(epochs=3, hidden=4))
 
 
 def test_a_fit_is_saved_and_loaded_and_follows_from_its_seed(fitted, tmp_path):
-    again = fit_explainer(
-        small_subject(), queries_of_small_world(), tmp_path / "again", fitting=PGFitting(epochs=3, hidden=4)
-    )
+    again = fit_explainer(small_subject(), WORLD_QUERIES, tmp_path / "again", fitting=PGFitting(epochs=3, hidden=4))
     assert again == fitted
     assert again.fit == fitted.fit != ""
-    other = fit_explainer(
-        small_subject(), queries_of_small_world(), tmp_path / "o", fitting=PGFitting(epochs=3, hidden=4), seed=1
-    )
+    other = fit_explainer(small_subject(), WORLD_QUERIES, tmp_path / "o", fitting=PGFitting(epochs=3, hidden=4), seed=1)
     assert other != fitted
 
 
 def test_a_fit_does_not_touch_the_model_or_the_generator(tmp_path):
     subject = small_subject()
     before, state = {k: v.clone() for k, v in subject.model.state_dict().items()}, torch.get_rng_state()
-    fit_explainer(subject, queries_of_small_world(), tmp_path / "x", fitting=PGFitting(epochs=1, hidden=4))
+    fit_explainer(subject, WORLD_QUERIES, tmp_path / "x", fitting=PGFitting(epochs=1, hidden=4))
     assert all(torch.equal(v, before[k]) for k, v in subject.model.state_dict().items())
     assert all(parameter.grad is None for parameter in subject.model.parameters())
     assert torch.equal(torch.get_rng_state(), state)
@@ -277,7 +273,7 @@ def test_a_fit_does_not_touch_the_model_or_the_generator(tmp_path):
 def test_without_a_fit_there_is_one_clear_sentence():
     subject = small_subject()
     with pytest.raises(SettingsError, match=r"must be fitted before it can explain: `powerlink fit MODEL"):
-        PGExplainer().score_edges(subject.model, graph_of(subject, queries_of_small_world()), 0)
+        PGExplainer().score_edges(subject.model, graph_of(subject, WORLD_QUERIES), 0)
     with pytest.raises(SettingsError, match="must be fitted"):
         PGExplainer().check_fit(subject)
 
@@ -288,7 +284,7 @@ def test_weights_of_another_model_are_refused(fitted):
     fitted.check_fit(subject)
     with pytest.raises(MismatchError, match="was fitted on another model"):
         fitted.check_fit(other)
-    graph = graph_of(subject, queries_of_small_world())
+    graph = graph_of(subject, WORLD_QUERIES)
     narrow = graph.with_features(torch.zeros(14, 3), torch.zeros(6, 3))
     with pytest.raises(MismatchError, match="vectors of another width than this model's, which is 3"):
         fitted.score_edges(subject.model, narrow, 0)
@@ -349,18 +345,18 @@ def test_queries_for_a_fit_are_spread_over_the_facts_and_walked_in_batches():
 
 def test_a_fit_is_the_same_whether_its_graphs_are_kept_or_made_anew():
     subject, fitting = small_subject(), PGFitting(epochs=3, hidden=4)
-    walked = GraphBatches(subject, queries_of_small_world(), PRUNING, at_once=2)
+    walked = GraphBatches(subject, WORLD_QUERIES, PRUNING, at_once=2)
     assert len(list(walked)) > 1
     anew, kept = (fitting.fit(subject.model, graphs, 0) for graphs in (walked, list(walked)))
     for name, part in anew.items():
         assert torch.equal(part, kept[name])
-    whole = fitting.fit(subject.model, GraphBatches(subject, queries_of_small_world(), PRUNING), 0)
+    whole = fitting.fit(subject.model, GraphBatches(subject, WORLD_QUERIES, PRUNING), 0)
     assert not torch.equal(whole["first"], anew["first"]), "smaller batches are more steps"
 
 
 def test_only_a_fit_that_reads_relations_tells_parallel_edges_apart(tmp_path):
     subject = small_subject()
-    queries = queries_of_small_world()
+    queries = WORLD_QUERIES
     graph = graph_of(subject, queries)
     pairs = torch.stack([graph.source, graph.target], dim=1).unique(dim=0, return_inverse=True)[1]
     parallel = (torch.bincount(pairs)[pairs] > 1) & graph.kept

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from collections import Counter
-
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import computation_graph, fact_lists, messages_of, random_rows
-from powerlink.graphs.edges import expand_rows, find_sorted
-from powerlink.graphs.incidence import row_pointer
+from builders import computation_graph, random_rows
+from powerlink.graphs.edges import expand_rows, find_sorted, row_pointer
 
 
 @given(st.lists(st.integers(0, 6)), st.lists(st.integers(0, 6)))
@@ -41,30 +38,3 @@ def test_a_layer_needs_the_edges_into_nodes_that_still_matter_and_cuts_weights_a
         assert torch.equal(part.weights(None), torch.ones(expected.numel()))
     assert graph.everywhere.layer(0) is graph.everywhere.layer(3)
     assert graph.everywhere.layer(0).source.numel() == graph.num_edges
-
-
-@given(fact_lists(6, 3, 20))
-def test_messages_are_made_once_per_relation_and_source_and_reach_the_right_targets(rows):
-    edges = messages_of(rows, 6, 3).layer(0)
-    pairs = list(zip(edges.pair_relation.tolist(), edges.pair_source.tolist(), strict=True))
-    assert pairs == sorted(set(zip(edges.relation.tolist(), edges.source.tolist(), strict=True)))
-    assert {relation: some.stop - some.start for relation, some in edges.pairs_by_relation} == Counter(
-        relation for relation, _ in pairs
-    )
-    assert all({r for r, _ in pairs[some]} == {relation} for relation, some in edges.pairs_by_relation)
-    arranged = {
-        "nodes": (edges.nodes_to_targets, edges.source, edges.target),
-        "pairs": (edges.pairs_to_targets, None, edges.target),
-        "by direction": (edges.pairs_to_targets_by_direction, None, 2 * edges.target + (edges.relation >= 3)),
-    }
-    for incidence, source, row in arranged.values():
-        for part, ends in ((incidence, False), (incidence.transposed, True)):
-            rows_of, columns = (part.column, part.row_of_entry) if ends else (part.row_of_entry, part.column)
-            assert sorted(part.edge.tolist()) == list(range(edges.source.numel()))
-            assert torch.equal(rows_of, row[part.edge])
-            assert (part.row_of_entry.diff() >= 0).all()
-            if source is not None:
-                assert torch.equal(columns, source[part.edge])
-            else:
-                assert torch.equal(edges.pair_source[columns], edges.source[part.edge])
-                assert torch.equal(edges.pair_relation[columns], edges.relation[part.edge])

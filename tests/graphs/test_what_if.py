@@ -7,7 +7,8 @@ import torch
 
 from builders import computation_graph, edges_without, messages_of, model_of, random_rows
 from powerlink.graphs.what_if import Removals, changed_nodes, what_if
-from powerlink.verify.counterfactual import Room, edges_of_facts, encode_world, scores_without
+from powerlink.memory import Room
+from powerlink.verify.counterfactual import edges_of_facts, encode_world, scores_without
 
 N, R = 14, 3
 ENCODERS = ["rgcn", "wgcn", "compgcn"]

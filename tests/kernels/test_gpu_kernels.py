@@ -9,21 +9,21 @@ from hypothesis import strategies as st
 
 pytest.importorskip("triton", reason="needs triton")
 
-from powerlink.graphs import incidence as incidence_module
-from powerlink.graphs.edges import TILE
-from powerlink.graphs.incidence import Incidence
+
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels import edge_mlp as edge_mlp_module
-from powerlink.kernels import grouped_linear as grouped_linear_module
+from powerlink.kernels import incidence as incidence_module
+from powerlink.kernels.arrangements import pairs_of, pairs_to_targets, related_nodes_to_targets_by_direction
 from powerlink.kernels.edge_mlp import EdgeRows, FusedMLP, _EdgeMLP
 from powerlink.kernels.gpu.l1_distance import distances, slopes
 from powerlink.kernels.gpu.one_to_all import loss_and_slope
 from powerlink.kernels.gpu.product_sum import product_dot, product_sum
-from powerlink.kernels.grouped_linear import FusedGroupedLinear, Groups, _GroupedLinear
+from powerlink.kernels.grouped_product import FusedGroupedProduct, _GroupedProduct
+from powerlink.kernels.incidence import Groups, Incidence
 from powerlink.kernels.l1_distance import FusedDistance
-from powerlink.kernels.message_sum import FusedSum, message_sum_reference, related_messages
+from powerlink.kernels.message_sum import FusedSum, message_sum_reference
+from powerlink.kernels.messages import related_messages
 from powerlink.kernels.one_to_all import one_to_all_loss
-from powerlink.kernels.relation_blocks import TiledMessages, block_products
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, COLUMNS, FACTORS = 4, 5, 3
@@ -95,7 +95,7 @@ def test_every_number_is_written_even_for_rows_without_an_edge(poisoned_memory):
 
 def test_a_graph_of_one_node_sums_to_what_it_tells_itself():
     graph = MessageGraph.from_facts(torch.tensor([[0, 0, 0]]), 1, 1, DEVICE)
-    incidence = graph.layer(0).related_nodes_to_targets_by_direction
+    incidence = related_nodes_to_targets_by_direction(graph.layer(0))
     node, relations = drawn(1, 4), drawn(2, 4, seed=1)
     fast = FusedSum.apply(node, relations, graph.norm.double(), incidence)
     torch.testing.assert_close(fast, related_messages(node, relations, graph.layer(0)).summed(graph.norm.double()))
@@ -147,21 +147,24 @@ def test_logits_too_large_for_an_exponential_have_a_finite_loss():
     assert slope.isfinite().all()
 
 
-def test_tiles_carry_the_same_messages_and_slopes_as_relation_by_relation():
+@pytest.mark.parametrize("run", [5, 256])
+@pytest.mark.parametrize(("blocks", "size_in", "size_out"), [(2, 3, 4), (1, 70, 33)])
+def test_rows_that_are_looked_up_and_multiplied_by_blocks_and_their_slopes_equal_the_plain_ones(
+    run, blocks, size_in, size_out, monkeypatch, poisoned_memory
+):
+    monkeypatch.setattr(incidence_module, "RUN", run)
     generator = torch.Generator().manual_seed(0)
     facts = torch.stack([torch.randint(0, n, (300,), generator=generator) for n in (12, 3, 12)], dim=1)
-    edges = MessageGraph.from_facts(facts.unique(dim=0), 12, 3, DEVICE).layer(0)
-    nodes = drawn(12, 6, dtype=torch.float32).requires_grad_()
-    blocks = drawn(6, 2, 3, 4, seed=1, dtype=torch.float32).requires_grad_()
-    tiled = TiledMessages.apply(nodes, blocks, edges.tiles)
-    plain = block_products(nodes, blocks, edges.pairs_by_relation, edges.pair_sources)
-    assert tiled.size(0) % TILE == 0
-    torch.testing.assert_close(tiled[edges.tiles.place], plain)
-    given_back = drawn(*plain.shape, seed=2, dtype=torch.float32)
-    one = torch.autograd.grad((tiled[edges.tiles.place] * given_back).sum(), (nodes, blocks))
-    other = torch.autograd.grad((plain * given_back).sum(), (nodes, blocks))
-    for mine, theirs in zip(one, other, strict=True):
-        torch.testing.assert_close(mine, theirs)
+    pairs = pairs_of(MessageGraph.from_facts(facts.unique(dim=0), 12, 4, DEVICE).layer(0))  # a relation has no fact
+    nodes = drawn(12, blocks * size_in, dtype=torch.float32).requires_grad_()
+    matrices = drawn(8, blocks, size_in, size_out, seed=1, dtype=torch.float32).requires_grad_()
+    fast = FusedGroupedProduct.apply(nodes, matrices, pairs.by_relation, pairs.sources, "ieee")
+    slow = _GroupedProduct.apply(nodes, matrices, pairs.by_relation, pairs.sources, "ieee")
+    torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4)
+    given_back = drawn(*slow.shape, seed=2, dtype=torch.float32)
+    one = torch.autograd.grad(fast, (nodes, matrices), given_back)
+    for mine, theirs in zip(one, torch.autograd.grad(slow, (nodes, matrices), given_back), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
 
 def relative_error(mine, reference):
@@ -178,7 +181,7 @@ FB15K_237 = pytest.param(
 
 
 @pytest.mark.parametrize("size", [(50, 4, 300, 12, 2), FB15K_237])
-def test_sums_of_tiles_and_their_slopes_err_by_less_than_a_thousandth_in_float32(size):
+def test_sums_of_messages_through_blocks_and_their_slopes_err_by_less_than_a_thousandth_in_float32(size):
     entities, relations, count, width, blocks = size
     generator = torch.Generator().manual_seed(0)
     ends = (entities * torch.rand(2, count, generator=generator) ** 3).long()  # a power law, as in the data
@@ -188,17 +191,17 @@ def test_sums_of_tiles_and_their_slopes_err_by_less_than_a_thousandth_in_float32
     matrices = drawn(2 * relations, blocks, width // blocks, width // blocks, seed=1, dtype=torch.float32)
     given_back = drawn(entities, width, seed=2, dtype=torch.float32)
 
-    def summed(nodes, matrices, tiled):
-        if tiled:
-            return FusedSum.apply(
-                TiledMessages.apply(nodes, matrices, edges.tiles), None, edges.norm, edges.tiles_to_targets
-            )
-        messages = block_products(nodes, matrices, edges.pairs_by_relation, edges.pair_sources)
-        return message_sum_reference(messages, edges.norm.double(), edges.pairs_to_targets)
+    pairs, incidence = pairs_of(edges), pairs_to_targets(edges)
+
+    def summed(nodes, matrices, fused):
+        arguments = nodes, matrices, pairs.by_relation, pairs.sources, "ieee"
+        if fused:
+            return FusedSum.apply(FusedGroupedProduct.apply(*arguments), None, edges.norm, incidence)
+        return message_sum_reference(_GroupedProduct.apply(*arguments), edges.norm.double(), incidence)
 
     inputs = [tensor.requires_grad_() for tensor in (nodes, matrices)]
     exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
-    fast, slow = summed(*inputs, tiled=True), summed(*exact, tiled=False)
+    fast, slow = summed(*inputs, fused=True), summed(*exact, fused=False)
     assert relative_error(fast, slow.detach()) < 1e-3
     mine = torch.autograd.grad(fast, inputs, given_back)
     for slope, reference in zip(mine, torch.autograd.grad(slow, exact, given_back.double()), strict=True):
@@ -272,7 +275,7 @@ def test_the_fused_scorer_and_all_its_slopes_equal_the_plain_one(
 @pytest.mark.parametrize("sizes", [(7,), (70, 0, 9, 200), (0, 0)])
 @pytest.mark.parametrize(("width", "out"), [(3, 5), (70, 33)])
 def test_the_fused_grouped_product_and_its_slopes_equal_the_plain_one(sizes, width, out, monkeypatch, poisoned_memory):
-    monkeypatch.setattr(grouped_linear_module, "RUN", 48)  # several runs a group, each ending within a tile
+    monkeypatch.setattr(incidence_module, "RUN", 48)  # several runs a group, each ending within a tile
     groups = Groups(torch.tensor([0, *sizes]).cumsum(0).to(DEVICE))
     tensors = [
         drawn(sum(sizes), width, dtype=torch.float32),
@@ -280,7 +283,8 @@ def test_the_fused_grouped_product_and_its_slopes_equal_the_plain_one(sizes, wid
     ]
     rows, weight = (tensor.requires_grad_() for tensor in tensors)
     exact = [tensor.detach().double().requires_grad_() for tensor in (rows, weight)]
-    fast, slow = FusedGroupedLinear.apply(rows, weight, groups), _GroupedLinear.apply(*exact, groups)
+    fast = FusedGroupedProduct.apply(rows, weight.unsqueeze(1), groups, None, "tf32x3")
+    slow = _GroupedProduct.apply(exact[0], exact[1].unsqueeze(1), groups, None, "tf32x3")
     torch.testing.assert_close(fast.double(), slow, rtol=1e-4, atol=1e-4)
     given_back = drawn(sum(sizes), out, seed=2, dtype=torch.float32)
     ours = torch.autograd.grad(fast, (rows, weight), given_back)

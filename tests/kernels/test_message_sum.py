@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powerlink.graphs.incidence import Incidence
+from powerlink.kernels.incidence import Incidence
 from powerlink.kernels.message_sum import message_sum, message_sum_reference
 
 ROWS, COLUMNS, WIDTH = 4, 5, 3

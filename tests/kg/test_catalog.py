@@ -17,8 +17,7 @@ from rich.console import Console
 
 from powerlink.errors import DataError, OutputError, UnknownNameError
 from powerlink.kg import catalog
-from powerlink.kg.benchmarks import BENCHMARKS, Benchmark
-from powerlink.kg.catalog import datasets, load
+from powerlink.kg.catalog import BENCHMARKS, Benchmark, datasets, load
 from powerlink.kg.download import RemoteFile, cache_folder, download
 from powerlink.kg.knowledge_graph import SPLITS
 

@@ -46,8 +46,6 @@ def test_the_order_of_rows_does_not_matter(rows: set[tuple[int, int, int]], seed
 def test_a_dense_graph_gets_exactly_the_shares_asked_for() -> None:
     facts = array((h, r, t) for h in range(20) for r in range(3) for t in range(20))
     assert [len(part) for part in split_facts(facts, seed=0).values()] == [960, 120, 120]
-    shares = split_facts(facts, seed=0, valid=0.25, test=0.0)
-    assert [len(part) for part in shares.values()] == [900, 300, 0]
 
 
 def test_another_seed_gives_another_split_of_the_same_size() -> None:
@@ -67,7 +65,6 @@ def test_a_sparse_graph_shares_what_train_can_spare() -> None:
     assert sizes[0] >= 49 - 6
 
 
-@pytest.mark.parametrize("shares", [{"valid": -0.1}, {"valid": 0.5, "test": 0.5}, {"seed": -1}])
-def test_impossible_settings_are_refused(shares: dict[str, float]) -> None:
-    with pytest.raises(SettingsError):
-        split_facts(array([(0, 0, 1)]), **shares)  # type: ignore[arg-type]
+def test_a_seed_below_0_is_refused() -> None:
+    with pytest.raises(SettingsError, match="must be 0 or more"):
+        split_facts(array([(0, 0, 1)]), seed=-1)

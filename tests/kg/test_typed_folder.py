@@ -180,7 +180,7 @@ def test_missing_and_contradictory_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has the link from user:b to item:3 in two splits; expected it in one"):
         read_links(again)
     (again / "nodes.csv").write_text("type,id\n")
-    with pytest.raises(DataError, match=r"holds nodes\.tsv and nodes\.csv; expected one file of nodes"):
+    with pytest.raises(DataError, match=r"holds nodes\.csv and nodes\.tsv; expected one file of nodes"):
         read_links(again)
 
 

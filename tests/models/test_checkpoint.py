@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 
 import pytest
@@ -11,6 +10,7 @@ import torch
 
 from builders import knowledge_graph, random_rows, settings_of
 from powerlink.errors import MismatchError, ModelError, OutputError
+from powerlink.models.catalog import DECODERS, ENCODERS
 from powerlink.models.checkpoint import (
     load_model,
     load_resume,
@@ -27,7 +27,7 @@ from powerlink.models.training import TrainingSettings
 
 N, R = 10, 2
 GRAPH = knowledge_graph(random_rows(1, N, R, 25), N, R)
-MODELS = [f"{e}-{d}" for e in ("rgcn", "wgcn", "compgcn") for d in ("transe", "distmult", "conve")]
+MODELS = [f"{e}-{d}" for e in ENCODERS for d in DECODERS]
 
 
 def saved(folder, name="compgcn-distmult"):
@@ -48,16 +48,6 @@ def test_every_model_comes_back_to_the_last_bit(tmp_path, name):
     assert ours.keys() == theirs.keys()
     assert all(ours[key].equal(theirs[key]) for key in ours)
     assert not subject.model.training
-
-
-def test_a_conve_from_before_images_were_interleaved_is_read_as_it_was(tmp_path):
-    saved(tmp_path / "m", "rgcn-conve")
-    assert load_model(tmp_path / "m").model.settings.interleave
-    path = tmp_path / "m" / "model.json"
-    description = json.loads(path.read_text("utf-8"))
-    del description["model"]["interleave"]
-    path.write_text(json.dumps(description), encoding="utf-8")
-    assert not load_model(tmp_path / "m").model.settings.interleave
 
 
 def test_a_model_is_told_apart_by_its_weights(tmp_path):

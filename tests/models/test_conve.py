@@ -39,8 +39,7 @@ class PlainConvE(nn.Module):
 
 def conve(interleave: bool, feature_dropout: float = 0.0) -> ConvE:
     torch.manual_seed(0)
-    decoder = ConvE(
-        WIDTH,
+    settings = ConvE.Settings(
         filters=FILTERS,
         kernel=KERNEL,
         image=IMAGE,
@@ -48,7 +47,8 @@ def conve(interleave: bool, feature_dropout: float = 0.0) -> ConvE:
         input_dropout=0.0,
         feature_dropout=feature_dropout,
         hidden_dropout=0.0,
-    ).double()
+    )
+    decoder = ConvE(settings, WIDTH).double()
     with torch.no_grad():  # a norm that does nothing would prove nothing
         decoder.feature_norm.weight.uniform_(0.5, 2.0)
         decoder.feature_norm.bias.uniform_(-1.0, 1.0)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from builders import knowledge_graph, model_of, random_rows, triple_tensor
-from powerlink.models.protocol import Doubling
+from powerlink.models.protocol import abilities_of
 from powerlink.models.subject import Subject
 
 N, R = 12, 3
@@ -48,7 +48,7 @@ def test_entities_are_shared_and_the_model_is_left_as_it_was(model):
 
 def test_a_subject_asks_the_twin_where_there_is_one(model):
     subject = Subject.of(GRAPH, model)
-    assert isinstance(model, Doubling)
+    assert abilities_of(model).in_double
     assert subject.precise is subject.precise
     assert subject.precise is not model
     white_box = torch.nn.Linear(1, 1)

@@ -88,6 +88,16 @@ def test_decoders_are_their_formulas(graph):
     seen = distmult.encode(graph)
     product = (seen.entity[head] * seen.relation[relation] * seen.entity[tail]).sum() + distmult.bias[tail]
     torch.testing.assert_close(distmult.score(seen, triple)[0], product)
+    model = model_of("wgcn", "complex", 1, N, R)
+    seen = model.encode(graph)
+    h, r, t = (torch.complex(*row.chunk(2)) for row in (seen.entity[head], seen.relation[relation], seen.entity[tail]))
+    torch.testing.assert_close(model.score(seen, triple)[0], (h * r * t.conj()).sum().real + model.bias[tail])
+    rotate = model_of("wgcn", "rotate", 1, N, R, margin=7.0)
+    seen = rotate.encode(graph)
+    h, t = (torch.complex(*row.chunk(2)) for row in (seen.entity[head], seen.entity[tail]))
+    angles = torch.pi * seen.relation[relation].chunk(2)[0]
+    turned = h * torch.polar(torch.ones_like(angles), angles)
+    torch.testing.assert_close(rotate.score(seen, triple)[0], 7.0 - (turned - t).abs().sum())
 
 
 @pytest.mark.parametrize("interleave", [True, False])
@@ -133,10 +143,12 @@ def test_images_are_as_square_as_they_can_be():
     "wrong",
     [
         {"encoder": "gat"},
-        {"decoder": "rotate"},
+        {"decoder": "gpt"},
         {"widths": (8,)},
         {"widths": (8, 0)},
         {"encoder": "rgcn", "widths": (9, 10), "blocks": 5},
+        {"decoder": "complex", "widths": (8, 7)},
+        {"decoder": "rotate", "widths": (8, 7)},
     ],
     ids=str,
 )

@@ -10,7 +10,7 @@ from powerlink.errors import SettingsError
 from powerlink.graphs.computation_graph import extract
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.kg.planted import Planted, PlantedSettings, Rule, plant
+from powerlink.kg.planted import GOALS, Planted, PlantedSettings, Rule, plant
 from powerlink.models.protocol import LinkModel
 from powerlink.models.ranking import rank_facts
 from powerlink.models.rule_model import RuleModel
@@ -144,7 +144,7 @@ def test_a_computation_graph_sees_all_that_matters(
 
 
 def test_a_relation_without_rules_is_never_believed(planted: Planted, model: RuleModel, messages: MessageGraph) -> None:
-    noise = planted.settings.goals
+    noise = GOALS
     triples = torch.tensor([[0, noise, 0], [1, noise + planted.graph.num_relations, 1]])
     scores = model.score(model.encode(messages), triples)
     assert scores.tolist() == [model.offset, model.offset]

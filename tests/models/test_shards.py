@@ -178,7 +178,8 @@ def test_folders_of_the_first_format_still_load(tmp_path):
     del description["files"], description["half"]
     for later in ("schedule", "weight_decay", "precision"):
         del description["training"][later]
-    (tmp_path / "model.json").write_text(json.dumps(description | {"format": 1}))
+    description |= {"format": 1, "model": model.settings.flat()}
+    (tmp_path / "model.json").write_text(json.dumps(description))
     subject = load_model(tmp_path)
     assert subject.hash == description["weights"]
     assert all(tensor.equal(model.state_dict()[name]) for name, tensor in subject.model.state_dict().items())

@@ -8,7 +8,8 @@ import torch
 from builders import knowledge_graph, random_rows, settings_of
 from powerlink.errors import ModelError
 from powerlink.models import training
-from powerlink.models.link_model import DECODERS, ENCODERS, ModelSettings, build_model
+from powerlink.models.catalog import DECODERS, ENCODERS
+from powerlink.models.link_model import ModelSettings, build_model
 from powerlink.models.training import Trainer, TrainingSettings
 
 N, R = 12, 2

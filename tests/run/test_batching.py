@@ -12,17 +12,17 @@ from powerlink.errors import DeviceError
 from powerlink.explainers.floor import Gradient
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.graphs.computation_graph import extract
+from powerlink.memory import Budget
 from powerlink.models.link_model import build_model
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
 from powerlink.run import explain_many as run
 from powerlink.run import job as jobs
-from powerlink.run.batching import BYTES_PER_EDGE, Budget, batches
+from powerlink.run.batching import batches
 from powerlink.run.job import ExplainJob
 from powerlink.run.queries import as_queries
 from powerlink.stage_clock import timed
 from powerlink.verify import counterfactual
-from powerlink.verify.counterfactual import Room
 
 N, R = 14, 3
 ROWS = random_rows(3, N, R, 45)
@@ -146,13 +146,6 @@ def test_a_query_that_does_not_fit_alone_is_told_in_a_sentence_and_other_faults_
         run.explain_many(subject, triple_tensor(QUERIES))
 
 
-def test_a_budget_follows_from_memory():
-    cpu = torch.device("cpu")
-    assert Budget.of(cpu) == Budget()
-    assert Budget.of(cpu, 100 * BYTES_PER_EDGE).edges == 100
-    assert Budget.of(cpu, 1).edges == 1
-
-
 @pytest.mark.parametrize("select", ["carried", "largest-drop", "mask"])
 def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_same(subject, monkeypatch, select):
     how = {"settings": ExplainSettings(paths=3, core=0, max_length=4, select=select), "explainer": PowerLink(steps=5)}
@@ -177,22 +170,6 @@ def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_sam
             assert outcome.rank == other.without_top[m].rank
         if one.paper:
             assert one.paper.rank_without_top == other.paper.rank_without_top
-
-
-def test_room_follows_from_memory():
-    cpu = torch.device("cpu")
-    assert Room.of(cpu) == Room.of(cpu, 2**50) == Room()
-    assert Room.of(cpu, 1) == Room(1, 1)
-    assert Room.of(cpu, 6_000) == Room(10, 250)
-
-
-@given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 20), st.integers(1, 30), st.integers(0, 7))
-def test_scenarios_are_cut_into_runs_that_fit_or_stand_alone(loads, edges, logits, logits_each):
-    runs = Room(edges, logits).cut(loads, logits_each)
-    assert [scenario for first, last in runs for scenario in range(first, last)] == list(range(len(loads)))
-    for first, last in runs:
-        assert last > first
-        assert last == first + 1 or (sum(loads[first:last]) <= edges and (last - first) * logits_each <= logits)
 
 
 def test_a_clock_counts_the_stages(subject):

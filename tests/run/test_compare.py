@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from builders import knowledge_graph, random_rows, settings_of
+from powerlink import memory
 from powerlink.errors import DataError, MismatchError, OutputError, SettingsError, UnknownNameError
 from powerlink.explainers.catalog import EXPLAINERS
 from powerlink.explainers.floor import Gradient, Random, Shortest
@@ -21,7 +22,6 @@ from powerlink.models.link_model import build_model
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.compare import as_plain
-from powerlink.run import batching
 from powerlink.run.compare import compare_model, find_recipes, makers
 from powerlink.run.comparison_folder import CompareSettings, Comparison
 from powerlink.run.explain_many import explain_many
@@ -47,7 +47,7 @@ def chosen(subject):
 
 @pytest.fixture(autouse=True)
 def batches_of_three(monkeypatch):
-    monkeypatch.setattr(batching, "MOST_QUERIES", 3)
+    monkeypatch.setattr(memory, "MOST_QUERIES", 3)
 
 
 def compare(folder, subject, chosen, explainers=None, selections=("mask", "carried"), settings=SETTINGS, **more):
@@ -89,11 +89,12 @@ def test_a_comparison_is_what_explaining_one_by_one_gives(subject, chosen, tmp_p
 @pytest.mark.parametrize("killed_after", [1, 3, 6, 11])
 def test_killed_and_run_again_ends_like_an_uninterrupted_run(subject, chosen, tmp_path, killed_after):
     whole = compare(tmp_path / "whole", subject, chosen)
-    beats = 0
+    beats = before = 0
 
-    def told(explainer, more):
-        nonlocal beats
-        beats += bool(more)
+    def told(_what, done, _of):
+        nonlocal beats, before
+        beats += done > 0 and done != before
+        before = done
         if beats == killed_after:
             raise KeyboardInterrupt
 
@@ -103,11 +104,12 @@ def test_killed_and_run_again_ends_like_an_uninterrupted_run(subject, chosen, tm
     first = next(path for path in written if path.stat().st_size)
     first.write_bytes(written[first] + b'{"schema": 1, "que')  # a kill in the middle of a line
     heard = []
-    again = compare(tmp_path / "killed", subject, chosen, told=lambda name, more: heard.append((name, more)))
+    again = compare(tmp_path / "killed", subject, chosen, told=lambda *what: heard.append(what))
     assert figures(again) == figures(whole)
     for path, before in written.items():
         assert path.read_bytes().startswith(before), "what was there is kept as it was"
-    assert sum(more for _, more in heard) == 30, "told are those that were there, and those that were not"
+    done = {what: done for what, done, of in heard if done == of}
+    assert done == {f"m: {name}": 10 for name in THREE}, "told are those that were there, and those that were not"
     assert again.paces.keys() == whole.paces.keys()
 
 

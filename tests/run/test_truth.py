@@ -9,20 +9,19 @@ import numpy as np
 import pytest
 import torch
 
+from powerlink import memory
 from powerlink.errors import DataError, PowerlinkError, SettingsError, UnknownNameError
 from powerlink.explainers.catalog import EXPLAINERS, make_explainer
 from powerlink.explainers.floor import Random
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.kg.explained_links import ExplainedLinks
 from powerlink.kg.known_reasons import KnownReasons, Reasons
-from powerlink.kg.link_splits import split_links
 from powerlink.kg.planted import NOISE, plant
 from powerlink.kg.typed_folder import read_links
 from powerlink.models.link_model import ModelSettings
 from powerlink.models.link_training import LinkTrainingSettings, link_auc, train_on_links
 from powerlink.models.subject import Subject
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, computation_graph, explain_batch
-from powerlink.run import batching
 from powerlink.run.fitting import fit_explainer
 from powerlink.run.queries import choose_queries
 from powerlink.run.truth import FLOORS, Task, Trial, Way, find_ways
@@ -141,14 +140,14 @@ def test_several_models_are_told_apart_and_together(planted: Task) -> None:
 def test_killed_and_run_again_ends_like_an_uninterrupted_run(
     planted: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_after: int
 ) -> None:
-    monkeypatch.setattr(batching, "MOST_QUERIES", 3)
+    monkeypatch.setattr(memory, "MOST_QUERIES", 3)
     trial = Trial([Way("gradient", "carried"), Way("random", "mask")], folder=tmp_path / "whole")
     (whole,) = trial.run([planted])
     beats = 0
 
-    def told(what: str, more: int) -> None:
+    def told(what: str, done: int, of: int) -> None:
         nonlocal beats
-        beats += bool(more)
+        beats += done > 0
         if beats == killed_after:
             raise KeyboardInterrupt
 
@@ -158,9 +157,9 @@ def test_killed_and_run_again_ends_like_an_uninterrupted_run(
     written = {path: path.read_bytes() for path in (tmp_path / "killed").rglob("*.jsonl")}
     first = next(path for path in written if path.stat().st_size)
     first.write_bytes(written[first] + b'{"schema": 1, "que')  # a kill in the middle of a line
-    heard: list[int] = []
-    (again,) = killed.run([planted], lambda what, more: heard.append(more))
-    assert sum(heard) == 2 * len(planted.queries)
+    heard: dict[str, int] = {}
+    (again,) = killed.run([planted], lambda what, done, of: heard.update({what: done}))
+    assert list(heard.values()) == [len(planted.queries)] * 2
     assert all(path.read_bytes().startswith(before) for path, before in written.items())
     for row, expected in zip(again.rows, whole.rows, strict=True):
         assert row.places == expected.places
@@ -187,7 +186,7 @@ def test_an_explainer_that_is_fitted_needs_its_weights(shop: Task, tmp_path: Pat
 
 @needs_user_item_attr
 def test_power_link_finds_planted_explanations() -> None:
-    data = split_links(read_links(SHARED), seed=0)
+    data = read_links(SHARED)
     settings = ModelSettings(encoder="rgcn", widths=(64, 64, 64), blocks=1)
     subject = train_on_links(data, settings)
     assert link_auc(subject.model, subject.messages, data, "test") > 0.9

@@ -8,7 +8,7 @@ from torch import nn
 
 from builders import knowledge_graph, model_of, random_rows
 from powerlink.kg.planted import plant
-from powerlink.models.protocol import Embeddings
+from powerlink.models.protocol import Abilities, Embeddings
 from powerlink.models.rule_model import RuleModel
 from powerlink.testing import check_link_model
 
@@ -161,6 +161,10 @@ class OnesMatter(Right):
 
 
 class OtherTails(Right):
+    @property
+    def abilities(self):
+        return Abilities(Right, score_tails=self.score_tails)
+
     def score_tails(self, embeddings, head, relation):
         return embeddings.entity[head] @ embeddings.entity.t()
 
@@ -171,6 +175,10 @@ class OtherwisePrepared(Right):
 
     def score(self, embeddings, triples):
         return super().score(embeddings, triples)
+
+    @property
+    def abilities(self):
+        return Abilities(OtherwisePrepared, prepare_logits=self.prepare_logits)
 
     def prepare_logits(self, graph, triples):
         return lambda weight: self.score(self.encode(graph, weight.flip(0)), triples)

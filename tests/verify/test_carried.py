@@ -21,10 +21,10 @@ from builders import (
 )
 from powerlink.evidence import EvidenceBatch
 from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.memory import Room
 from powerlink.models.protocol import LinkModel
 from powerlink.paths.search import SearchGraph, best_paths
 from powerlink.verify.carried import Carried, measure_carried
-from powerlink.verify.counterfactual import Room
 
 N, R = 8, 3
 QUERIES = [(0, 0, 1), (2, 1, 3), (4, 2, 5), (0, 2, 6)]

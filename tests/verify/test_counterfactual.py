@@ -16,9 +16,10 @@ from builders import (
     triple_tensor,
 )
 from powerlink.graphs.computation_graph import extract
+from powerlink.memory import Room
 from powerlink.models.ranking import score_tails, score_tails_of
 from powerlink.models.subject import Subject
-from powerlink.verify.counterfactual import Room, standings_with_only, standings_without
+from powerlink.verify.counterfactual import standings_with_only, standings_without
 from powerlink.verify.verdict import standing_of
 
 N, R = 14, 3

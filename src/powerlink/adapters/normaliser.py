@@ -10,7 +10,7 @@ and there are two readings of what becomes of the others:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -33,6 +33,11 @@ class Given:
     own: Tensor  # (edges of the graph that carry messages,) their place in the graph
     absent: int  # nodes behind the graph's
 
+    def only(self, kept: Tensor) -> Given:
+        """Return the same nodes with some of the edges, (edges,) bool."""
+        own = self.own[kept[: self.own.numel()]]
+        return replace(self, edge_index=self.edge_index[:, kept], edge=self.edge[kept], own=own)
+
 
 def edges_given(
     whole: MessageGraph,
@@ -53,6 +58,8 @@ def edges_given(
         there = there & (edge_weight != 0)
     own = there.nonzero().squeeze(1)
     source, target, edge, entity = graph.source[own], graph.target[own], edge[own], graph.entity
+    # A copy may read itself through its original, whose row is then the same; layers know self-loops by their ends.
+    source = torch.where(entity[source] == entity[target], target, source)
     if normaliser == "recomputed":
         return Given(entity, torch.stack([source, target]), edge, own, 0)
     to, lacking = _absent_edges(whole, carries, graph, target * whole.num_edges + edge, levels)

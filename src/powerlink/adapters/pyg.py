@@ -18,11 +18,12 @@ from powerlink.adapters.wiring import Inverse, wire
 from powerlink.errors import MismatchError, ModelError, SettingsError, UnknownNameError
 from powerlink.graphs.computation_graph import ComputationGraph, edge_bounds, extract
 from powerlink.graphs.message_graph import MessageGraph
+from powerlink.graphs.what_if import Removals, changed_nodes, what_if
 from powerlink.models.subject import Subject, undisturbed, weights_hash
 
 PART_BUDGET = 100_000  # edges that a model is tried on
 AskHeads = Literal["auto", "inverse", "swap"]
-READY: dict[str, type[decoders.DistMult] | type[decoders.TransE]] = {
+READY: dict[str, type[nn.Module]] = {
     "transe": decoders.TransE,
     "distmult": decoders.DistMult,
     "complex": decoders.ComplEx,
@@ -38,7 +39,7 @@ def from_pyg(
     nodes: Tensor | nn.Embedding | str | None = None,
     relations: Tensor | nn.Embedding | None = None,
     inverse: Inverse | Sequence[int] = "added",
-    normaliser: Normaliser = "fixed",
+    normaliser: Normaliser = "recomputed",
     edge_attr: Tensor | None = None,
     call: Call | None = None,
     num_layers: int | None = None,
@@ -80,9 +81,12 @@ def from_pyg(
         model.runner.reach(model.num_layers)
         _settle_relations(model, kinds.size(0), wiring.edge_types, ask_heads)
         _check_messages(model, whole)
-        _settle_reach(model, vectors, may_grow=num_layers is None)
-        label = name or f"{type(encoder).__name__}-{decoder if isinstance(decoder, str) else type(decoder).__name__}"
-        return Subject.of(wiring.graph, model, device, name=label, hash=weights_hash(model))
+        _settle_reach(model, vectors)
+        _settle_savings(model)
+        made_of = f"{type(encoder).__name__}-{decoder if isinstance(decoder, str) else type(decoder).__name__}"
+        # two readings of the same weights say other things of a removal: they are two models
+        hash = weights_hash(model, made_of, normaliser)
+        return Subject.of(wiring.graph, model, device, name=f"{name or made_of}, {normaliser}", hash=hash)
 
 
 def _ready(decoder: Decoder | str) -> Decoder:
@@ -212,7 +216,7 @@ def _check_messages(model: PyGModel, whole: MessageGraph) -> None:
         raise ModelError("the score has no gradient by the vectors: the decoder detaches them, or runs under no_grad")
 
 
-def _settle_reach(model: PyGModel, rows: Tensor, *, may_grow: bool) -> None:
+def _settle_reach(model: PyGModel, rows: Tensor) -> None:
     """Find how far around an entity one must look to get the vector it has in the whole graph.
 
     A layer that divides by the degree of a message's source, too, looks at edges one hop further than it passes
@@ -223,13 +227,30 @@ def _settle_reach(model: PyGModel, rows: Tensor, *, may_grow: bool) -> None:
         return
     if model.runner.normaliser == "fixed":
         model.runner.reach(depth + 1)
-    elif may_grow:
+    else:
         model.num_layers = depth + 1
     if not _is_local(model, rows):
         raise ModelError(
             f"within num_layers = {depth} hops of an entity its vector is another than on the whole graph: messages "
             "travel further (say num_layers=…), dropout is left on, or something is normalised over all nodes"
         )
+
+
+def _settle_savings(model: PyGModel) -> None:
+    """Let layers compute only what is needed, if some removals then leave the same vectors behind."""
+    part = _part(model, model.runner.whole)
+    some = (part.edge_row.diff() > 0).nonzero().squeeze(1)
+    removals = Removals.of(part, part.num_queries, some, (part.edge_row[some] + part.edge_row[some + 1]) // 2)
+    wanted = torch.stack([part.head, part.tail], dim=1)
+    changes = changed_nodes(part, removals, model.num_layers, wanted=wanted)
+    world, vectors = what_if(part, removals, changes, model.num_layers, focused=True), list[Tensor]()
+    for hops in (None, model.num_layers):
+        model.runner.save(hops)
+        with torch.no_grad():
+            vectors.append(model.encode(world).entity[world.level == 0])
+    every, needed = vectors
+    if not torch.allclose(every, needed, rtol=0, atol=1e-5 * max(float(every.abs().max()), 1e-6)):
+        model.runner.save(None)
 
 
 def _is_local(model: PyGModel, rows: Tensor) -> bool:

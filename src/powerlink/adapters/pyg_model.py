@@ -16,7 +16,7 @@ from powerlink.errors import ModelError
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.segments import gather
-from powerlink.models.protocol import Embeddings
+from powerlink.models.protocol import Abilities, Embeddings
 
 Call = Callable[[nn.Module, Tensor | None, Tensor, Tensor], Any]  # encoder, x, edge_index, edge_type → its output
 Decoder = Callable[[Tensor, Tensor, Tensor], Tensor]  # vectors of head, relation, tail (n, d) → logits (n,)
@@ -58,6 +58,10 @@ class PyGModel(nn.Module):
     @property
     def encoder(self) -> nn.Module:
         return self.caller.encoder
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(PyGModel, score_tails=self.score_tails)
 
     def encode(self, graph: Edges, edge_weight: Tensor | None = None) -> Embeddings:
         """Run the encoder over the graph, each message multiplied by its edge's weight (num_edges,)."""

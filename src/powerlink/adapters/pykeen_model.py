@@ -16,7 +16,7 @@ from powerlink.adapters.normaliser import find_edges
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.segments import gather, segment_sum
-from powerlink.models.protocol import Embeddings
+from powerlink.models.protocol import Abilities, Embeddings
 
 ROW_BUDGET = 20_000_000  # numbers of the vectors that are scored at a time
 
@@ -131,6 +131,10 @@ class PyKEENModel(nn.Module):
     @property
     def num_layers(self) -> int:
         return self.encoder.num_layers
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(PyKEENModel, score_tails=self.score_tails)
 
     def encode(self, graph: Edges, edge_weight: Tensor | None = None) -> Embeddings:
         """Pass messages over the graph, each multiplied by its edge's weight (num_edges,) and whole-graph norm."""

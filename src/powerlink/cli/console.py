@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
 import typer
@@ -23,6 +23,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from powerlink.cli.options import Device
 from powerlink.errors import DeviceError
 from powerlink.report.wording import harmless, isolated
 
@@ -30,15 +31,19 @@ from powerlink.report.wording import harmless, isolated
 console = Console(highlight=False, markup=False, emoji=False)
 errors = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
-Device = Literal["auto", "cpu", "cuda"]
-DeviceOption = Annotated[Device, typer.Option(help="Where to compute; auto takes a GPU if there is one.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text for people.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is there, also if powerlink did not make it.")]
-SeedOption = Annotated[int, typer.Option(help="Everything random follows from this number.", min=0, max=2**32 - 1)]
-
 
 class StoppedError(Exception):
     """Ctrl-C; its text says what is safe and how to go on."""
+
+
+@contextmanager
+def kept_in(out: Path | None) -> Iterator[None]:
+    """Say what is safe, and how to go on, when Ctrl-C is pressed."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"what was explained is safe in {out}; run the same command again to go on"
+        raise StoppedError(kept if out else "nothing was written; with --out a rerun would go on") from None
 
 
 def pick_device(device: Device) -> torch.device:
@@ -92,7 +97,7 @@ def progress(*columns: str) -> Iterator[Progress]:
 
 
 @contextmanager
-def explaining() -> Iterator[Callable[[str, int, int], None]]:
+def telling() -> Iterator[Callable[[str, int, int], None]]:
     """Show a progress bar that is told what is going on, how many are done, and of how many; also at what rate."""
     with progress("{task.fields[rate]}") as bar:
         tasks: dict[str, tuple[TaskID, float, int]] = {}

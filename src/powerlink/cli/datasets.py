@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from powerlink.cli.console import JsonOption, console, print_json, shown
+from powerlink.cli.console import console, print_json, shown
+from powerlink.cli.options import JsonOption
 from powerlink.kg import catalog
 
 DataDirOption = Annotated[

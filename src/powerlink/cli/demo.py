@@ -9,7 +9,8 @@ import numpy as np
 import torch
 import typer
 
-from powerlink.cli.console import DeviceOption, console, explaining, pick_device, shown
+from powerlink.cli.console import console, pick_device, shown, telling
+from powerlink.cli.options import DeviceOption
 from powerlink.cli.train import train_with_progress
 from powerlink.explanation import Explanation
 from powerlink.kernels.plain_torch import plain_torch
@@ -37,7 +38,7 @@ def demo(
     Example: powerlink demo --out demo
     """
     folder = out / "model"
-    train_with_progress("atlas", folder, DEMO_MODEL, DEMO_TRAINING, device, None, 0)
+    train_with_progress("atlas", folder, DEMO_MODEL, DEMO_TRAINING, device)
     subject = load_model(folder, pick_device(device))
     found = _explained(subject, held_out_and_ranked_first(subject, TRIED))[:SHOWN]
     print_explanations(console, found)
@@ -53,7 +54,7 @@ def demo(
 
 def _explained(subject: Subject, queries: torch.Tensor) -> list[Explanation]:
     """Explain queries, and keep those that have paths to show."""
-    with explaining() as told:
+    with telling() as told:
         return [explanation for explanation in explain_many(subject, queries, told=told) if explanation.paths]
 
 

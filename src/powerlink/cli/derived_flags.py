@@ -11,9 +11,14 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from powerlink.errors import SettingsError
-from powerlink.settings import settings_of
+from powerlink.settings import fault_of, settings_of
 
-NO_DEFAULT = {"hops": "the model's layers", "cost": "the explainer's own"}
+NO_DEFAULT = {
+    "hops": "the model's layers",
+    "cost": "the explainer's own",
+    "blocks": "as many, up to 5, as divide them",
+    "image": "the squarest",
+}
 
 
 def with_flags(
@@ -21,24 +26,29 @@ def with_flags(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command a flag for every setting of some dataclasses, or for `only` some, under panels in its help.
 
-    The command receives those that were given as `given: dict[str, Any]`.
+    The command receives those that were given as `given: dict[str, Any]`. A flag it has itself stays its own, and a
+    setting of several classes is one flag.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters
-        derived = {
-            name: _parameter(kind, field, panel)
-            for panel, kind in panels.items()
-            for name, field in settings_of(kind).items()
-            if only is None or name in only
-        }
+        fields: dict[str, Field[Any]] = {}
+        derived: dict[str, inspect.Parameter] = {}
+        for kind in panels.values():
+            for name, field in settings_of(kind).items():
+                if name not in own and name not in fields and (only is None or name in only):
+                    having = ", ".join(panel for panel, other in panels.items() if name in settings_of(other))
+                    fields[name], derived[name] = field, _parameter(kind, field, having)
 
         def run(**arguments: Any) -> None:
             given = {name: arguments.pop(name) for name in derived}
             given = {name: value for name, value in given.items() if value is not None}
             for name, value in given.items():
+                fault = fault_of(value, fields[name].metadata)
                 if isinstance(value, float) and not math.isfinite(value):
-                    raise SettingsError(f"--{name.replace('_', '-')} must be a finite number, not {value}")
+                    fault = "a finite number"
+                if fault:
+                    raise SettingsError(f"--{name.replace('_', '-')} must be {fault}, not {value}")
             command(**arguments, given=given)
 
         kept = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, p in own.items() if name != "given"]

@@ -4,34 +4,20 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.table import Table
 
-from powerlink.cli.console import (
-    DeviceOption,
-    JsonOption,
-    SeedOption,
-    console,
-    errors,
-    explaining,
-    pick_device,
-    print_json,
-)
-from powerlink.cli.rank import ModelArgument
+from powerlink.cli.console import console, errors, pick_device, print_json, telling
+from powerlink.cli.options import DeviceOption, FileArgument, JsonOption, ModelArgument, SeedOption
 from powerlink.errors import DataError, MismatchError
 from powerlink.explanation import Explanation
-from powerlink.models.checkpoint import load_model, read_description
 from powerlink.report.schema import read_explanations
 from powerlink.report.text import render_summary
 from powerlink.report.wording import harmless
 from powerlink.run.remake import with_paper_figures
+from powerlink.sources import identity_of, open_model
 from powerlink.verify.metrics import evaluate as evaluate_all
 
-FileArgument = Annotated[
-    Path, typer.Argument(help="Explanations made by `powerlink explain --out`.", show_default=False)
-]
 TITLES = {
     "powerlink": "Facts removed, ranks among all entities, filtered (what to believe)",
     "paper": "The paper's protocol (soft masks; ranks inside the computation graph)",
@@ -53,8 +39,8 @@ def evaluate(
     """
     found = read_of_model(model, explanations)
     if any(explanation.paper is None and explanation.considered for explanation in found):
-        with explaining() as told:
-            found, refused = with_paper_figures(load_model(model, pick_device(device)), found, told)
+        with telling() as told:
+            found, refused = with_paper_figures(open_model(model, pick_device(device)), found, told)
         for sentence in refused:
             errors.print(f"note: {harmless(sentence)}", style="dim", soft_wrap=True)
     evaluation = evaluate_all(found, seed)
@@ -76,9 +62,9 @@ def evaluate(
     console.print(render_summary(found))
 
 
-def read_of_model(model: Path, path: Path) -> list[Explanation]:
+def read_of_model(model: str, path: Path) -> list[Explanation]:
     """Read explanations, refusing those of another model or graph."""
-    weights = read_description(model)["weights"]
+    weights = identity_of(model).hash
     found = read_explanations(path)
     if not found:
         raise DataError(f"{path} holds no explanations")

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from powerlink.cli.console import JsonOption, console, print_json, shown
+from powerlink.cli.console import console, print_json, shown
+from powerlink.cli.options import JsonOption
 from powerlink.errors import ExplainerError
 from powerlink.explainers.catalog import EXPLAINERS, Recipe, find_recipe, registered_elsewhere
 from powerlink.settings import settings_of

@@ -9,7 +9,6 @@ import sys
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
-import torch
 import typer
 
 from powerlink.cli import (
@@ -29,6 +28,7 @@ from powerlink.cli import (
 )
 from powerlink.cli.console import StoppedError, errors
 from powerlink.errors import PowerlinkError
+from powerlink.memory import ran_out_of_memory
 from powerlink.report.wording import harmless
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer uses it without naming it
@@ -88,7 +88,7 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename is not None else "reading or writing failed: "
         _stop(f"{where}{error.strerror or error}")
     except (MemoryError, RuntimeError) as error:
-        if not _is_lack_of_memory(error):
+        if not ran_out_of_memory(error):
             raise
         _stop("there is not enough memory: smaller settings, as --dim or --batch-size of train, need less")
     if code == INTERRUPTED:
@@ -115,7 +115,3 @@ def _abandon_output() -> None:
     """Give the interpreter somewhere harmless to flush to when it ends."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _is_lack_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from powerlink.cli.console import Device, pick_device
+from powerlink.cli.console import pick_device
+from powerlink.cli.options import Device
 from powerlink.errors import MismatchError, SettingsError
-from powerlink.models.checkpoint import load_model
 from powerlink.models.subject import Subject
+from powerlink.sources import open_model
 
 
 def listed(option: str, text: str) -> list[str]:
@@ -19,22 +19,22 @@ def listed(option: str, text: str) -> list[str]:
     return names
 
 
-def load_models(folders: Sequence[Path], device: Device) -> dict[str, Subject]:
-    """Load the models under names that tell them apart, refusing those of another graph and the same one twice."""
-    loaded = {folder: load_model(folder, pick_device(device)) for folder in dict.fromkeys(folders)}
+def open_models(sources: Sequence[str], device: Device) -> dict[str, Subject]:
+    """Open the models under names that tell them apart, refusing those of another graph and the same one twice."""
+    loaded = {source: open_model(source, pick_device(device)) for source in dict.fromkeys(sources)}
     first, *others = loaded
-    for folder in others:
-        if loaded[folder].graph.fingerprint != loaded[first].graph.fingerprint:
+    for source in others:
+        if loaded[source].graph.fingerprint != loaded[first].graph.fingerprint:
             raise MismatchError(
-                f"{first} and {folder} are models of different graphs ({loaded[first].graph.name}, "
-                f"{loaded[folder].graph.name}): only models of one graph can be compared"
+                f"{first} and {source} are models of different graphs ({loaded[first].graph.name}, "
+                f"{loaded[source].graph.name}): only models of one graph can be compared"
             )
     hashes = [subject.hash for subject in loaded.values()]
-    for place, folder in enumerate(loaded):
-        if (earlier := hashes.index(loaded[folder].hash)) < place:
-            raise MismatchError(f"{list(loaded)[earlier]} and {folder} are the same model: name it once")
+    for place, source in enumerate(loaded):
+        if (earlier := hashes.index(loaded[source].hash)) < place:
+            raise MismatchError(f"{list(loaded)[earlier]} and {source} are the same model: name it once")
     names = [subject.name for subject in loaded.values()]
     return {
-        subject.name if names.count(subject.name) == 1 else f"{subject.name} ({folder})": subject
-        for folder, subject in loaded.items()
+        subject.name if names.count(subject.name) == 1 else f"{subject.name} ({source})": subject
+        for source, subject in loaded.items()
     }

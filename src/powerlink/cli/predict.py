@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from powerlink.cli.console import DeviceOption, JsonOption, console, pick_device, print_json, shown
-from powerlink.cli.rank import ModelArgument
-from powerlink.models.checkpoint import load_model
+from powerlink.cli.console import console, pick_device, print_json, shown
+from powerlink.cli.options import DeviceOption, JsonOption, ModelArgument
 from powerlink.models.prediction import predict as predict_best
 from powerlink.report.wording import number, probability
+from powerlink.sources import open_model
 
 
 def predict(
@@ -31,7 +31,7 @@ def predict(
 
     Example: powerlink predict models/atlas --head France --relation in_continent --top 5
     """
-    subject = load_model(model, pick_device(device))
+    subject = open_model(model, pick_device(device))
     answers = predict_best(subject, relation=relation, head=head, tail=tail, top=top)
     if json:
         print_json([asdict(answer) for answer in answers])

@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 from rich.table import Table
 
-from powerlink.cli.console import JsonOption, console, print_json
+from powerlink.cli.console import console, print_json
+from powerlink.cli.options import JsonOption
 from powerlink.models.presets import PRESETS
 
 

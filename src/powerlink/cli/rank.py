@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
 from rich.table import Table
 
-from powerlink.cli.console import DeviceOption, JsonOption, console, counting, pick_device, print_json, shown
+from powerlink.cli.console import console, counting, pick_device, print_json, shown
+from powerlink.cli.options import DeviceOption, JsonOption, ModelArgument, SplitOption
 from powerlink.errors import DataError
-from powerlink.kg.knowledge_graph import Split
-from powerlink.models.checkpoint import load_model
 from powerlink.models.subject import rank as rank_split
-
-ModelArgument = Annotated[Path, typer.Argument(help="A model folder made by `powerlink train`.", show_default=False)]
-SplitOption = Annotated[Split, typer.Option(help="Which facts of the data.")]
+from powerlink.sources import open_model
 
 
 def rank(
@@ -25,7 +18,7 @@ def rank(
 
     Example: powerlink rank models/atlas
     """
-    subject = load_model(model, pick_device(device))
+    subject = open_model(model, pick_device(device))
     if not len(subject.graph.facts(split)):
         raise DataError(f"the graph of {model} has no {split} facts to rank")
     with counting("ranking", 2 * len(subject.graph.facts(split))) as told:

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from powerlink.cli.console import ForceOption, console, shown
+from powerlink.cli.console import console, shown
 from powerlink.cli.evaluate import read_of_model
-from powerlink.cli.rank import ModelArgument
+from powerlink.cli.options import ForceOption, ModelArgument
 from powerlink.models.checkpoint import read_description
 from powerlink.report.learning_curve import write_learning_curve
 from powerlink.report.show import write_page
 from powerlink.report.wording import counted
 from powerlink.run.outputs import check_output, is_page
+from powerlink.sources import identity_of
 
 
 def report(
@@ -34,12 +35,11 @@ def report(
     Example: powerlink report models/atlas
     """
     if explanations is None:
-        read_description(model)  # says so if it is no model folder
-        console.print(f"learning curve in {shown(write_learning_curve(model))}", soft_wrap=True)
+        read_description(Path(model))  # says so if it is no model folder
+        console.print(f"learning curve in {shown(write_learning_curve(Path(model)))}", soft_wrap=True)
         return
-    check_output(out, is_page, inputs=(explanations, model), force=force)
+    check_output(out, is_page, inputs=(explanations, Path(model)), force=force)
     found = read_of_model(model, explanations)
-    description = read_description(model)
-    shape = description["model"]
-    write_page(found, out, f"{shape['encoder']}-{shape['decoder']} on {description['graph']['name']}")
+    asked = identity_of(model)
+    write_page(found, out, f"{asked.name} on {asked.graph}")
     console.print(f"{counted(len(found), 'explanation')} in {shown(out)}", soft_wrap=True)

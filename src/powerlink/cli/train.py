@@ -2,89 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from powerlink.cli.console import (
-    Device,
-    DeviceOption,
-    ForceOption,
-    SeedOption,
-    StoppedError,
-    console,
-    errors,
-    pick_device,
-    progress,
-    shown,
-)
+from powerlink.cli.console import StoppedError, console, errors, pick_device, progress, shown
 from powerlink.cli.datasets import DataDirOption
+from powerlink.cli.derived_flags import with_flags
+from powerlink.cli.options import Device, DeviceOption, ForceOption, SeedOption
 from powerlink.errors import SettingsError, UnknownNameError
 from powerlink.kg import catalog
 from powerlink.models import presets
+from powerlink.models.catalog import DECODERS, ENCODERS, find_encoder
 from powerlink.models.checkpoint import check_ours, read_description
-from powerlink.models.link_model import DEFAULT_LAYERS, DecoderName, EncoderName, ModelSettings
+from powerlink.models.link_model import ModelSettings
 from powerlink.models.link_training import LinkTrainingSettings
-from powerlink.models.training import Precision, Schedule, TrainingSettings
+from powerlink.models.training import TrainingSettings
 from powerlink.report.learning_curve import CURVE
 from powerlink.report.wording import counted, duration
 from powerlink.run.claim import claimed
 from powerlink.run.train_folder import FolderTraining
 from powerlink.run.train_links import read_linked_data, train_links
+from powerlink.settings import settings_of
 
+PANELS = {
+    "Training": TrainingSettings,
+    "Model": ModelSettings,
+    **{f"Encoder {name}": kind.Settings for name, kind in ENCODERS.items()},
+    **{f"Decoder {name}": kind.Settings for name, kind in DECODERS.items()},
+}
+SHAPE = ModelSettings()
+FIGURES = {"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10"}
 DataOption = Annotated[str, typer.Option(help="A name from `powerlink datasets`, a folder, or a file of triples.")]
-SHAPE, TRAINING = ModelSettings(), TrainingSettings()
 OutOption = Annotated[Path, typer.Option(help="The model folder to make; an unfinished one is gone on with.")]
+PresetOption = Annotated[
+    str | None, typer.Option(help="A model of the paper, see `powerlink presets`; other flags change its settings.")
+]
+# What was not said leaves a preset alone: these show a default without giving it.
+EncoderOption = Annotated[
+    str | None,
+    typer.Option(help=f"How messages are passed: {', '.join(ENCODERS)}. \\[default: {SHAPE.encoder.name}]"),
+]
+DecoderOption = Annotated[
+    str | None, typer.Option(help=f"How a triple is scored: {', '.join(DECODERS)}. \\[default: {SHAPE.decoder.name}]")
+]
+DimOption = Annotated[int | None, typer.Option(help="Width of all vectors. \\[default: 100]", min=1)]
+LayersOption = Annotated[int | None, typer.Option(help="Message-passing layers. \\[default: 2; for rgcn 1]", min=1)]
+LinksOption = Annotated[
+    bool,
+    typer.Option(
+        "--links",
+        help="Of a folder of typed nodes and edges: learn its links against its negatives, and let links carry no "
+        "message.",
+    ),
+]
+HalfOption = Annotated[
+    bool, typer.Option("--half", help="Save the weights in half precision: half the size, the same ranks.")
+]
 
 
-def flag(help: str, default: object, **limits: Any) -> Any:
-    """Make an option that shows a default without giving it: what was not said leaves a preset alone."""
-    return typer.Option(help=f"{help} \\[default: {default}]", show_default=False, **limits)
-
-
+@with_flags(PANELS)
 def train(
+    given: dict[str, Any],
     data: DataOption,
     out: OutOption,
-    preset: Annotated[
-        str | None, typer.Option(help="A model of the paper, see `powerlink presets`; other flags change its settings.")
-    ] = None,
-    encoder: Annotated[EncoderName | None, flag("How messages are passed.", SHAPE.encoder)] = None,
-    decoder: Annotated[DecoderName | None, flag("How a triple is scored.", SHAPE.decoder)] = None,
-    dim: Annotated[int | None, flag("Width of all vectors.", 100, min=1)] = None,
-    layers: Annotated[int | None, flag("Message-passing layers.", "2; for rgcn 1", min=1)] = None,
-    epochs: Annotated[int | None, flag("Most passes over the data.", TRAINING.epochs, min=1)] = None,
-    batch_size: Annotated[int | None, flag("(head, relation) pairs per step.", TRAINING.batch_size, min=2)] = None,
-    lr: Annotated[float | None, flag("Adam's learning rate; a schedule's highest.", TRAINING.lr, min=0)] = None,
-    schedule: Annotated[
-        Schedule | None,
-        flag("How the learning rate runs; one-cycle rises, then falls to the end.", TRAINING.schedule),
-    ] = None,
-    weight_decay: Annotated[
-        float | None, flag("How strongly weights are drawn to zero.", TRAINING.weight_decay, min=0)
-    ] = None,
-    label_smoothing: Annotated[
-        float | None, flag("How much of every label is doubt.", TRAINING.label_smoothing, min=0, max=1)
-    ] = None,
-    precision: Annotated[
-        Precision | None,
-        flag("mixed is faster on a GPU, with shorter numbers; a CPU computes in full.", TRAINING.precision),
-    ] = None,
-    patience: Annotated[
-        int | None, flag("Evaluations without progress before stopping.", TRAINING.patience, min=1)
-    ] = None,
-    links: Annotated[
-        bool,
-        typer.Option(
-            "--links",
-            help="Of a folder of typed nodes and edges: learn its links against its negatives, and let links carry no "
-            "message.",
-        ),
-    ] = False,
-    half: Annotated[
-        bool, typer.Option("--half", help="Save the weights in half precision: half the size, the same ranks.")
-    ] = False,
+    preset: PresetOption = None,
+    encoder: EncoderOption = None,
+    decoder: DecoderOption = None,
+    dim: DimOption = None,
+    layers: LayersOption = None,
+    links: LinksOption = False,
+    half: HalfOption = False,
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
     data_dir: DataDirOption = None,
@@ -99,40 +90,38 @@ def train(
 
     Example: powerlink train --data fb15k-237 --preset wgcn-conve --out models/wgcn-conve
     """
-    flags = {
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "lr": lr,
-        "schedule": schedule,
-        "weight_decay": weight_decay,
-        "label_smoothing": label_smoothing,
-        "precision": precision,
-        "patience": patience,
-    }
     if not force:
         check_ours(out)  # before the data is read, which may take a while
-    given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+    how = {name: value for name, value in given.items() if name in settings_of(TrainingSettings)}
     if links:
-        _refuse(given.keys() - {"epochs", "lr"} | ({"preset"} if preset else set()))
-    if preset is None:
-        chosen = encoder or SHAPE.encoder
-        widths = (dim or 100,) * ((layers or DEFAULT_LAYERS[chosen]) + 1)
-        blocks = SHAPE.blocks
-        while chosen == "rgcn" and widths[0] % blocks:
-            blocks -= 1  # no flag sets them, and any --dim should do
-        model = ModelSettings(encoder=chosen, decoder=decoder or SHAPE.decoder, widths=widths, blocks=blocks)
-        training = TRAINING
+        _refuse(how.keys() - settings_of(LinkTrainingSettings) | ({"preset"} if preset else set()))
+    shape = {"--encoder": encoder, "--decoder": decoder, "--dim": dim, "--layers": layers}
+    found = _preset(data, preset, shape) if preset else None
+    model = found.model if found else _shape(encoder or SHAPE.encoder.name, decoder, dim or 100, layers)
+    model = replace(model, **{name: value for name, value in given.items() if name not in how})
+    if links:
+        _train_links(data, out, model, LinkTrainingSettings(**how, seed=seed), device, half=half, force=force)
     else:
-        shape = {"--encoder": encoder, "--decoder": decoder, "--dim": dim, "--layers": layers}
-        if refused := [flag for flag, value in shape.items() if value is not None]:
-            raise SettingsError(f"--preset decides the model's shape: leave out {' and '.join(refused)}, or --preset")
-        found = _preset(data, preset)
-        model, training = found.model, found.training
-    if links:
-        _train_links(data, out, model, LinkTrainingSettings(**given, seed=seed), device, half=half, force=force)
-        return
-    chosen_training = replace(training, **given, seed=seed)
-    train_with_progress(data, out, model, chosen_training, device, data_dir, seed, half=half, force=force)
+        training = replace(found.training if found else TrainingSettings(), **how, seed=seed)
+        train_with_progress(data, out, model, training, device, data_dir, half=half, force=force)
+
+
+def _shape(encoder: str, decoder: str | None, dim: int, layers: int | None) -> ModelSettings:
+    """Return a model all of whose vectors are equally wide."""
+    widths = (dim,) * ((layers or find_encoder(encoder).default_layers) + 1)
+    return ModelSettings(encoder=encoder, decoder=decoder or SHAPE.decoder.name, widths=widths)
+
+
+def _preset(data: str, name: str, shape: Mapping[str, object]) -> presets.Preset:
+    """Find a preset for what the data is called: its own name, or that of its folder or file."""
+    if refused := [flag for flag, value in shape.items() if value is not None]:
+        raise SettingsError(f"--preset decides the model's shape: leave out {' and '.join(refused)}, or --preset")
+    try:
+        return presets.preset(Path(data).expanduser().resolve().name.split(".")[0], name)
+    except UnknownNameError as error:
+        if error.closest:
+            raise
+        raise SettingsError(f"{error}; `powerlink presets` lists them") from None
 
 
 def _refuse(names: set[str]) -> None:
@@ -142,14 +131,7 @@ def _refuse(names: set[str]) -> None:
 
 
 def _train_links(
-    data: str,
-    out: Path,
-    model: ModelSettings,
-    training: LinkTrainingSettings,
-    device: Device,
-    *,
-    half: bool,
-    force: bool,
+    data: str, out: Path, model: ModelSettings, training: LinkTrainingSettings, device: Device, **kept: bool
 ) -> None:
     """Train on links, showing loss and validation ROC-AUC as they come."""
     place, linked = pick_device(device), read_linked_data(data)
@@ -162,7 +144,7 @@ def _train_links(
             def told(loss: float, auc: float) -> None:
                 bar.update(task, advance=1, loss=f"{loss:.4f}", auc=f"{auc:.3f}")
 
-            train_links(linked, out, model=model, training=training, device=place, half=half, force=force, told=told)
+            train_links(linked, out, model=model, training=training, device=place, told=told, **kept)
     except KeyboardInterrupt:
         raise StoppedError("nothing was written: such a model is saved when it is done") from None
     accuracy = read_description(out)["accuracy"]["link_auc"]
@@ -171,31 +153,18 @@ def _train_links(
     console.print(f"model saved in {shown(out)}", soft_wrap=True)
 
 
-def _preset(data: str, name: str) -> presets.Preset:
-    """Find a preset for what the data is called: its own name, or that of its folder or file."""
-    try:
-        return presets.preset(Path(data).expanduser().resolve().name.split(".")[0], name)
-    except UnknownNameError as error:
-        if error.closest:
-            raise
-        raise SettingsError(f"{error}; `powerlink presets` lists them") from None
-
-
 def train_with_progress(
     data: str,
     out: Path,
     model: ModelSettings,
     training: TrainingSettings,
     device: Device,
-    data_dir: Path | None,
-    seed: int,
-    *,
-    half: bool = False,
-    force: bool = False,
+    data_dir: Path | None = None,
+    **kept: bool,
 ) -> None:
     """Train, showing epoch, loss and validation MRR as they come."""
     place = pick_device(device)
-    graph = catalog.load(data, data_dir=data_dir, seed=seed)
+    graph = catalog.load(data, data_dir=data_dir, seed=training.seed)
     for note in graph.notes:
         errors.print(f"note: {shown(note)}", style="dim")
     console.print(
@@ -203,35 +172,42 @@ def train_with_progress(
         f"{counted(len(graph.train), 'training fact')}"
     )
     with claimed(out, folder=True):
-        job = FolderTraining(out, graph, model, training, place, half=half, force=force)
+        job = FolderTraining(out, graph, model, training, place, **kept)
         if job.finished:
             console.print(f"{shown(out)} is already trained with these settings", soft_wrap=True)
         elif job.resumed_at:
             console.print(f"going on after epoch {job.resumed_at}")
-        try:
-            with progress("loss {task.fields[loss]}", "MRR {task.fields[mrr]}", "{task.fields[pace]}") as bar:
-                fields: dict[str, Any] = {"loss": "…", "mrr": "…", "pace": ""}
-                task = bar.add_task("epoch", total=training.epochs, completed=job.resumed_at, **fields)
-                for report in job.run():
-                    pace = f"{duration(_seconds(job) / len(job.log))}/epoch"
-                    bar.update(task, completed=report.epoch, loss=f"{report.loss:.4f}", pace=pace)
-                    if report.validation:
-                        bar.update(task, mrr=f"{report.validation.mrr:.3f} (best {report.best_mrr:.3f})")
-        except KeyboardInterrupt:
-            kept = f"after epoch {job.saved_at}" if job.saved_at else "from the start"
-            raise StoppedError(f"run the same command again to go on {kept}") from None
-    accuracy = job.accuracy.get("test") or job.accuracy.get("valid") or {}
-    console.print(
-        f"best at epoch {job.accuracy.get('epoch')}: "
-        f"{'test' if 'test' in job.accuracy else 'validation'} MRR {accuracy.get('mrr', 0):.3f}, "
-        f"Hits@1 {accuracy.get('hits@1', 0):.3f}, Hits@3 {accuracy.get('hits@3', 0):.3f}, "
-        f"Hits@10 {accuracy.get('hits@10', 0):.3f}"
-    )
+        _run(job)
+    _tell(job)
+
+
+def _run(job: FolderTraining) -> None:
+    try:
+        with progress("loss {task.fields[loss]}", "MRR {task.fields[mrr]}", "{task.fields[pace]}") as bar:
+            fields: dict[str, Any] = {"loss": "…", "mrr": "…", "pace": ""}
+            task = bar.add_task("epoch", total=job.training.epochs, completed=job.resumed_at, **fields)
+            for report in job.run():
+                pace = f"{duration(_seconds(job) / len(job.log))}/epoch"
+                bar.update(task, completed=report.epoch, loss=f"{report.loss:.4f}", pace=pace)
+                if report.validation:
+                    bar.update(task, mrr=f"{report.validation.mrr:.3f} (best {report.best_mrr:.3f})")
+    except KeyboardInterrupt:
+        kept = f"after epoch {job.saved_at}" if job.saved_at else "from the start"
+        raise StoppedError(f"run the same command again to go on {kept}") from None
+
+
+def _tell(job: FolderTraining) -> None:
+    """Say how well the model ranks, and where it is."""
+    split, accuracy = "test", job.accuracy.get("test")
+    if accuracy is None:
+        split, accuracy = "validation", job.accuracy.get("valid") or {}
+    figures = ", ".join(f"{told} {accuracy.get(key, 0):.3f}" for key, told in FIGURES.items())
+    console.print(f"best at epoch {job.accuracy.get('epoch')}: {split} {figures}")
     if job.log:
         console.print(f"{counted(len(job.log), 'epoch')} in {duration(_seconds(job))}")
-    console.print(f"model saved in {shown(out)}", soft_wrap=True)
-    if (out / CURVE).is_file():
-        console.print(f"learning curve in {shown(out / CURVE)}", soft_wrap=True)
+    console.print(f"model saved in {shown(job.folder)}", soft_wrap=True)
+    if (job.folder / CURVE).is_file():
+        console.print(f"learning curve in {shown(job.folder / CURVE)}", soft_wrap=True)
 
 
 def _seconds(job: FolderTraining) -> float:

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from powerlink.cli.console import (
-    DeviceOption,
-    JsonOption,
-    SeedOption,
-    StoppedError,
-    console,
-    counting,
-    errors,
-    print_json,
-    progress,
-    shown,
-)
+from powerlink.cli.console import console, errors, kept_in, print_json, shown, telling
 from powerlink.cli.derived_flags import with_flags
-from powerlink.cli.naming import listed, load_models
-from powerlink.cli.rank import SplitOption
+from powerlink.cli.naming import listed, open_models
+from powerlink.cli.options import (
+    AllWeightsOption,
+    DepthOption,
+    DeviceOption,
+    EntitiesOption,
+    GraphsOption,
+    JsonOption,
+    KeepOption,
+    KnownOption,
+    LimitOption,
+    MatchOption,
+    MaybeModelsArgument,
+    OnlyPredictedOption,
+    PlantedOption,
+    SeedOption,
+    SelectOption,
+    SkipUnknownOption,
+    SplitOption,
+    WaysOption,
+)
 from powerlink.errors import DataError, SettingsError
 from powerlink.kg.known_files import read_known_reasons
 from powerlink.kg.planted import NOISE, Noise, plant
@@ -32,10 +37,10 @@ from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.truth import as_plain, render_truth, write_truth
 from powerlink.report.wording import harmless
-from powerlink.run.claim import claimed
+from powerlink.run.progress import adding_up
 from powerlink.run.queries import choose_queries
 from powerlink.run.truth import DEPTH, Task, Trial, find_ways
-from powerlink.verify.first_right import Match
+from powerlink.verify.first_right import TruthTable
 
 SHARED = ("min_length", "max_length", "hops", "hub_limit", "core", "candidates", "also_consider")
 
@@ -43,59 +48,21 @@ SHARED = ("min_length", "max_length", "hops", "hub_limit", "core", "candidates",
 @with_flags({"Explanation (as in explain)": ExplainSettings}, only=SHARED)
 def truth(
     given: dict[str, Any],
-    models: Annotated[
-        list[Path] | None, typer.Argument(help="Model folders, all of the same graph.", show_default=False)
-    ] = None,
-    known: Annotated[
-        Path | None,
-        typer.Option(
-            help="What is known: a table of head, relation, tail and known entities with | between, a .jsonl file with "
-            "entities, facts or paths, or a folder of typed nodes and edges with labels."
-        ),
-    ] = None,
-    planted: Annotated[
-        Noise | None,
-        typer.Option(help="Without a model: plant graphs whose reasons are known, with so much that misleads."),
-    ] = None,
-    graphs: Annotated[int, typer.Option(help="How many graphs to plant.", min=1)] = 3,
-    entities: Annotated[int, typer.Option(help="How many entities a planted graph has.", min=1)] = 60,
+    models: MaybeModelsArgument = None,
+    known: KnownOption = None,
+    planted: PlantedOption = None,
+    graphs: GraphsOption = 3,
+    entities: EntitiesOption = 60,
     split: SplitOption = "test",
-    match: Annotated[
-        Match | None,
-        typer.Option(
-            help="When a path is right. touches: an inner entity, or a fact, is known; is: all of it is known. By "
-            "default known paths must be equalled, and entities and facts touched."
-        ),
-    ] = None,
-    explainers: Annotated[
-        str | None,
-        typer.Option(
-            help="Names with commas between. By default what explain does, its other choice of paths, and each floor's "
-            "own order."
-        ),
-    ] = None,
-    select: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="How paths are chosen, as in explain: mask, carried or largest-drop; with commas, or repeated. "
-            "[default: carried]".replace("[", "\\["),
-            show_default=False,
-        ),
-    ] = None,
-    weights: Annotated[
-        list[Path] | None, typer.Option(help="Of explainers that are fitted first: files of `powerlink fit`.")
-    ] = None,
-    paths: Annotated[int, typer.Option(help="How many paths are looked at.", min=1)] = DEPTH,
-    only_predicted: Annotated[
-        bool, typer.Option("--only-predicted", help="Only triples the model predicts: score above 0, or rank 1.")
-    ] = False,
-    limit: Annotated[int | None, typer.Option(help="At most so many queries of each model.", min=1)] = None,
-    skip_unknown: Annotated[
-        bool, typer.Option("--skip-unknown", help="Leave out queries that the graph does not know, and count them.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Keep all explanations and truth.json in this folder; a rerun goes on.")
-    ] = None,
+    match: MatchOption = None,
+    explainers: WaysOption = None,
+    select: SelectOption = None,
+    weights: AllWeightsOption = None,
+    paths: DepthOption = DEPTH,
+    only_predicted: OnlyPredictedOption = False,
+    limit: LimitOption = None,
+    skip_unknown: SkipUnknownOption = False,
+    out: KeepOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
     json: JsonOption = False,
@@ -106,56 +73,31 @@ def truth(
 
     Example: powerlink truth models/atlas --known reasons.tsv --out truth
     """
+    _check(models, known, planted, only_predicted or skip_unknown or split != "test")
+    names = (("--explainers", explainers), ("--select", ",".join(select) if select is not None else None))
+    ways = find_ways(*(None if text is None else listed(option, text) for option, text in names))
+    trial = Trial(ways, ExplainSettings(paths=paths, **given), match, seed, weights or [], out)
+    if models and known:
+        tasks = list(_tasks(open_models(models, device), known, split, only_predicted, limit, skip_unknown))
+    else:
+        tasks = list(_planted(planted or "plain", graphs, entities, seed, limit))
+    with kept_in(out), telling() as told:
+        tables = trial.run(tasks, told)
+    asked = {"known": known and known.name, "planted": planted, "only_predicted": only_predicted, "limit": limit}
+    _tell(trial, tables, asked, json)
+
+
+def _check(models: list[str] | None, known: Path | None, planted: Noise | None, of_known: bool) -> None:
     if bool(models) == (planted is not None) or (known is None) == (planted is None):
         raise SettingsError("say what to hold against what: models and --known, or --planted alone")
-    if planted is not None and (only_predicted or skip_unknown or split != "test"):
+    if planted is not None and of_known:
         raise SettingsError("--only-predicted, --skip-unknown and --split go with --known, not with --planted")
-    ways = find_ways(
-        None if explainers is None else listed("--explainers", explainers),
-        None if select is None else listed("--select", ",".join(select)),
-    )
-    settings = ExplainSettings(paths=paths, **given)
-    trial = Trial(ways, settings, match, seed, weights or [], out)
-    if planted is not None:
-        grown = replace(NOISE[planted], entities=entities)
-        tasks = [Task.planted(plant(seed + i, grown)) for i in range(graphs)]
-        tasks = [Task.of(task.subject, task.known, task.queries[:limit]) for task in tasks]
-    else:
-        assert models is not None
-        assert known is not None
-        subjects = load_models(models, device)
-        tasks = list(_tasks(subjects, known, split, only_predicted, limit, skip_unknown))
-    with claimed(out, folder=True) if out else nullcontext(), progress() as bar:
-        bars = bar.add_task("", total=len(ways) * sum(len(task.queries) for task in tasks))
 
-        def told(what: str, more: int) -> None:
-            bar.update(bars, advance=more, description=harmless(what))
 
-        try:
-            tables = trial.run(tasks, told)
-        except KeyboardInterrupt:
-            kept = f"what was explained is safe in {out}; run the same command again to go on"
-            raise StoppedError(kept if out else "nothing was written; with --out a rerun would go on") from None
-        made_with = {
-            "known": None if known is None else known.name,
-            "planted": planted,
-            "match": match,
-            "only_predicted": only_predicted,
-            "limit": limit,
-            "paths": paths,
-            "seed": seed,
-            **{name: getattr(settings, name) for name in SHARED},
-        }
-        if out:
-            write_truth(tables, out, made_with)
-    if json:
-        print_json(as_plain(tables, made_with))
-        return
-    for table in tables[-1:] if planted else tables:  # planted graphs are all of a kind
-        console.print(render_truth(table, paths))
-        console.print()
-    if out:
-        console.print(f"truth.json and all explanations in {shown(out)}", soft_wrap=True)
+def _planted(planted: Noise, graphs: int, entities: int, seed: int, limit: int | None) -> Iterator[Task]:
+    grown = replace(NOISE[planted], entities=entities)
+    for task in (Task.planted(plant(seed + i, grown)) for i in range(graphs)):
+        yield Task.of(task.subject, task.known, task.queries[:limit])
 
 
 def _tasks(
@@ -168,8 +110,26 @@ def _tasks(
     for label, subject in subjects.items():
         queries = reasons.queries
         if only_predicted:
-            with counting("asking the model", len(queries)) as asked:
+            with telling() as told:
+                asked = adding_up(told, "asking the model", len(queries))
                 queries = choose_queries(subject, queries, "predicted", limit=limit, told=asked).queries
         if not len(queries):
             raise DataError(f"{label} predicts none of the queries of {known}: leave out --only-predicted")
         yield Task.of(subject, reasons, queries[:limit], label)
+
+
+def _tell(trial: Trial, tables: list[TruthTable], asked: dict[str, Any], json: bool) -> None:
+    """Print the tables and write the file; planted graphs are all of a kind, so of them the last table tells it all."""
+    settings, out = trial.settings, trial.folder
+    made_with = {**asked, "match": trial.match, "paths": settings.paths, "seed": trial.seed}
+    made_with |= {name: getattr(settings, name) for name in SHARED}
+    if out:
+        write_truth(tables, out, made_with)
+    if json:
+        print_json(as_plain(tables, made_with))
+        return
+    for table in tables[-1:] if asked["planted"] else tables:
+        console.print(render_truth(table, settings.paths))
+        console.print()
+    if out:
+        console.print(f"truth.json and all explanations in {shown(out)}", soft_wrap=True)

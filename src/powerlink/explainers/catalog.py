@@ -15,7 +15,7 @@ from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
-from powerlink.explainers.protocol import Explainer
+from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explainers.slopes import Slopes
 from powerlink.settings import settings_of
 
@@ -36,7 +36,7 @@ class Recipe:
         """How it is fitted beforehand, where it must be."""
         return getattr(self.kind, "fitting", None)
 
-    def make(self, settings: Mapping[str, Any] | None = None) -> Explainer:
+    def make(self, settings: Mapping[str, Any] | None = None) -> AnyExplainer:
         """Make the explainer; settings are the class's fields, apart from those that are fixed."""
         given, known = settings or {}, settings_of(self.kind)
         for name in given:
@@ -48,7 +48,7 @@ class Recipe:
                     f"{self.name} is {self.kind.name} with {name} {self.fixed[name]}: to set it, use {self.kind.name}"
                 )
         called = {"name": self.name} if self.fixed else {}
-        made: Explainer = self.kind(**called, **self.fixed, **given)
+        made: AnyExplainer = self.kind(**called, **self.fixed, **given)
         return made
 
 
@@ -97,7 +97,7 @@ def find_recipe(name: str) -> Recipe:
     return _load(registered[name])
 
 
-def make_explainer(name: str, settings: Mapping[str, Any] | None = None) -> Explainer:
+def make_explainer(name: str, settings: Mapping[str, Any] | None = None) -> AnyExplainer:
     """Make an explainer by name; settings are its dataclass fields."""
     return find_recipe(name).make(settings)
 
@@ -115,8 +115,9 @@ def _load(point: EntryPoint) -> Recipe:
         kind = point.load()
     except Exception as error:  # whatever a stranger's import may raise
         raise ExplainerError(f"{origin} cannot be loaded: {error}") from error
-    if not isinstance(kind, type) or not callable(getattr(kind, "score_edges", None)):
-        raise ExplainerError(f"{origin} is no explainer: it must be a class with a method score_edges")
+    able = any(callable(getattr(kind, method, None)) for method in ("score_edges", "propose"))
+    if not isinstance(kind, type) or not able:
+        raise ExplainerError(f"{origin} is no explainer: it must be a class with a method score_edges, or propose")
     if not hasattr(kind, "__dataclass_fields__") or getattr(kind, "name", None) != point.name:
         raise ExplainerError(f"{origin} must be a frozen dataclass whose `name` is {point.name!r}")
     lines = (kind.__doc__ or "").strip().splitlines()

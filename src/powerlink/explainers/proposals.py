@@ -12,7 +12,16 @@ from torch import Tensor
 from powerlink.evidence import Candidates, pool
 from powerlink.explainers.contract import propose_faithfully
 from powerlink.explainers.floor import LowDegree
-from powerlink.explainers.protocol import Explainer, Oracle, Proposal, Proposer, Remarks, Wish, looks_everywhere
+from powerlink.explainers.protocol import (
+    AnyExplainer,
+    Explainer,
+    Oracle,
+    Proposal,
+    Proposer,
+    Remarks,
+    Wish,
+    looks_everywhere,
+)
 from powerlink.explainers.scored_paths import as_proposer
 from powerlink.explainers.slopes import Slopes
 from powerlink.graphs.computation_graph import ComputationGraph
@@ -54,7 +63,7 @@ class Proposing:
         self._pruned = not torch.equal(kept, whole)
         self._known: dict[tuple[str, bool], tuple[Proposal, Seconds]] = {}
 
-    def __call__(self, explainer: Explainer | Proposer, also: AlsoConsider = "none", *, everywhere: bool) -> Proposals:
+    def __call__(self, explainer: AnyExplainer, also: AlsoConsider = "none", *, everywhere: bool) -> Proposals:
         """Let an explainer propose, and those who are also considered."""
         first = as_proposer(explainer)
         asked = {first.name: self._ask(first, everywhere)}

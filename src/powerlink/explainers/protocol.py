@@ -148,12 +148,15 @@ class Fitting(Protocol):
         ...
 
 
-def looks_everywhere(explainer: Explainer | Proposer) -> bool:
+AnyExplainer = Explainer | Proposer
+
+
+def looks_everywhere(explainer: AnyExplainer) -> bool:
     """Say whether it looks at unpruned graphs: it learns nothing, so hubs and loose ends cost it no steps."""
     return bool(getattr(explainer, "looks_everywhere", False))
 
 
-def described(explainer: Explainer | Proposer) -> dict[str, Any]:
+def described(explainer: AnyExplainer) -> dict[str, Any]:
     """Return the values that tell two explainers of one name apart, for reports."""
     own: tuple[Field[Any], ...] = fields(explainer) if is_dataclass(explainer) else ()
     return {f.name: getattr(explainer, f.name) for f in own if f.compare and f.name != "name"}

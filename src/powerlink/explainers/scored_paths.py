@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from powerlink.errors import ExplainerError
 from powerlink.evidence import EvidenceBatch
 from powerlink.explainers.contract import score_faithfully
-from powerlink.explainers.protocol import Explainer, Oracle, Proposal, Proposer, Wish, looks_everywhere
+from powerlink.explainers.protocol import AnyExplainer, Explainer, Oracle, Proposal, Proposer, Wish, looks_everywhere
 from powerlink.explainers.remarks import remarks_on_mask
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.paths.propose import propose
@@ -49,7 +49,7 @@ class ScoredPaths:
         return Proposal(EvidenceBatch.of_paths(paths), scores.values, remarks)
 
 
-def as_proposer(explainer: Explainer | Proposer) -> Proposer:
+def as_proposer(explainer: AnyExplainer) -> Proposer:
     """Return a proposer as it is, and an explainer as the proposer of its best paths."""
     if isinstance(explainer, Proposer):
         return explainer

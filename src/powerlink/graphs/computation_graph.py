@@ -8,8 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import Edges, distinct, expand_ranges, expand_rows, find_among, find_sorted
-from powerlink.graphs.incidence import row_pointer
+from powerlink.graphs.edges import Edges, distinct, expand_ranges, expand_rows, find_among, find_sorted, row_pointer
 from powerlink.graphs.message_graph import MessageGraph, inverse_relation
 
 
@@ -202,15 +201,6 @@ def _neighbourhood(
     return nodes, level
 
 
-def _is_target_fact(graph: MessageGraph, query: Tensor, edge: Tensor) -> Tensor:
-    """Tell which edges are the fact in question (E, 3), in either direction."""
-    source, relation, target = graph.source[edge], graph.relation[edge], graph.target[edge]
-    head, asked, tail = query.unbind(1)
-    forward = (source == head) & (relation == asked) & (target == tail)
-    backward = (source == tail) & (relation == inverse_relation(asked, graph.num_relations)) & (target == head)
-    return forward | backward
-
-
 def target_edges(graph: MessageGraph, queries: Tensor, foils: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Find the facts in question among the graph's edges, the foils' among them: (query, edge) of both directions."""
     if foils is not None:
@@ -220,6 +210,10 @@ def target_edges(graph: MessageGraph, queries: Tensor, foils: Tensor | None = No
         return pairs[:, 0], pairs[:, 1]
     owner, edge = expand_rows(graph.row, torch.cat([queries[:, 2], queries[:, 0]]))
     owner = owner % max(queries.size(0), 1)
-    found = _is_target_fact(graph, queries[owner], edge)
+    source, relation, target = graph.source[edge], graph.relation[edge], graph.target[edge]
+    head, asked, tail = queries[owner].unbind(1)
+    forward = (source == head) & (relation == asked) & (target == tail)
+    backward = (source == tail) & (relation == inverse_relation(asked, graph.num_relations)) & (target == head)
+    found = forward | backward
     pairs = torch.stack([owner[found], edge[found]], dim=1).unique(dim=0)
     return pairs[:, 0], pairs[:, 1]

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from powerlink.graphs.crossings import Crossings
-from powerlink.graphs.incidence import Heirs, Incidence, Lookup, Stretches, row_pointer
-
-TILE = 64  # pairs of one relation that a GPU multiplies by its matrix at once
-
 
 @dataclass(frozen=True, eq=False)
-class Tiles:
-    """(relation, source) pairs laid out in tiles of one relation each; the gaps read node 0 and are read by nobody."""
+class Heirs:
+    """Nodes that are another node and a difference: their own edges tell the difference alone."""
 
-    sources: Lookup  # (T·TILE,)
-    relations: Lookup  # (T,)
-    place: Tensor  # (P,) where each pair lies
+    row: Tensor  # (h,) node
+    ancestor: Tensor  # (h,) a node that is no heir itself
+
+    def among(self, nodes: int) -> Heirs:
+        """Return the heirs among the first nodes; their ancestors must be there, too."""
+        here = (self.row < nodes).nonzero().squeeze(1)
+        return Heirs(self.row[here], self.ancestor[here])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EdgeSlice:
-    """The edges one layer needs, arranged for summing their messages; arranged once, whatever the weights.
+    """The edges one layer needs."""
 
-    A message depends on its source and its relation but not on its target, so there are fewer distinct messages, the
-    (relation, source) pairs, than edges.
-    """
-
-    index: Tensor | None  # (E,) place in the graph; None means its first E edges, in order
+    index: slice | Tensor  # (E,) their places in the graph
     source: Tensor  # (E,)
     target: Tensor  # (E,) ascending
     relation: Tensor  # (E,)
@@ -41,111 +36,14 @@ class EdgeSlice:
     num_targets: int  # nodes it computes: the first of those
     num_relations: int
     heirs: Heirs | None = None
-    reweighed: bool = (
-        True  # the same messages are weighted again and again, so they are made once, before their weights
-    )
-
-    @cached_property
-    def _pairs(self) -> tuple[Tensor, Tensor]:
-        pairs, of_edge = (self.relation * self.num_sources + self.source).unique(return_inverse=True)
-        return pairs, of_edge
-
-    @cached_property
-    def pair_source(self) -> Tensor:
-        """The source of each pair: (P,)."""
-        return self._pairs[0] % self.num_sources
-
-    @cached_property
-    def pair_relation(self) -> Tensor:
-        """The relation of each pair, ascending: (P,)."""
-        return self._pairs[0] // self.num_sources
-
-    @cached_property
-    def pair_sources(self) -> Lookup:
-        """The sources, to be read for each pair."""
-        return Lookup(self.pair_source, self.num_sources)
-
-    @cached_property
-    def pair_relations(self) -> Lookup:
-        """The relations, to be read for each pair."""
-        return Lookup(self.pair_relation, 2 * self.num_relations)
-
-    @cached_property
-    def edge_relations(self) -> Lookup:
-        """The relations, to be read for each edge."""
-        return Lookup(self.relation, 2 * self.num_relations)
-
-    @cached_property
-    def pairs_by_relation(self) -> Stretches:
-        """The pairs of each relation."""
-        return Stretches.of(self.pair_relation)
-
-    @cached_property
-    def tiles(self) -> Tiles:
-        """The pairs, padded so that every tile belongs to one relation."""
-        present, counts = self.pair_relation.unique_consecutive(return_counts=True)
-        tiles = (counts + TILE - 1) // TILE
-        first_tile, first_pair = tiles.cumsum(0) - tiles, counts.cumsum(0) - counts
-        shift = torch.repeat_interleave(first_tile * TILE - first_pair, counts)
-        place = torch.arange(self.pair_source.numel(), device=shift.device) + shift
-        relation = torch.repeat_interleave(present, tiles)
-        source = place.new_zeros(relation.numel() * TILE).index_copy_(0, place, self.pair_source)
-        return Tiles(Lookup(source, self.num_sources), Lookup(relation, 2 * self.num_relations), place)
-
-    @cached_property
-    def tiles_to_targets(self) -> Incidence:
-        """Messages are pairs where the tiles put them."""
-        places = self.tiles.place[self._pairs[1]]
-        sizes = self.num_targets, self.tiles.sources.index.numel()
-        return Incidence.of(self.target, places, *sizes, heirs=self.heirs, ascending=True)
-
-    @cached_property
-    def nodes_to_targets(self) -> Incidence:
-        """Messages are the source nodes themselves."""
-        sizes = self.num_targets, self.num_sources
-        return Incidence.of(self.target, self.source, *sizes, heirs=self.heirs, ascending=True)
-
-    @cached_property
-    def pairs_to_targets(self) -> Incidence:
-        """Messages are (relation, source) pairs."""
-        sizes = self.num_targets, self._pairs[0].numel()
-        return Incidence.of(self.target, self._pairs[1], *sizes, heirs=self.heirs, ascending=True)
-
-    @cached_property
-    def pairs_to_targets_by_direction(self) -> Incidence:
-        """Messages are pairs; facts are added up in row 2·target and inverses in row 2·target + 1."""
-        rows = self.target * 2 + (self.relation >= self.num_relations)
-        sizes = 2 * self.num_targets, self._pairs[0].numel()
-        return Incidence.of(rows, self._pairs[1], *sizes, heirs=self._heirs_by_direction)
-
-    @cached_property
-    def related_nodes_to_targets_by_direction(self) -> Incidence:
-        """Messages are nodes times relations; rows as in `pairs_to_targets_by_direction`."""
-        rows = self.target * 2 + (self.relation >= self.num_relations)
-        sizes, factors = (2 * self.num_targets, self.num_sources), (self.relation, 2 * self.num_relations)
-        return Incidence.of(rows, self.source, *sizes, *factors, heirs=self._heirs_by_direction)
-
-    @property
-    def _heirs_by_direction(self) -> Heirs | None:
-        return None if self.heirs is None else self.heirs.in_pairs()
-
-    @cached_property
-    def crossings(self) -> Crossings:
-        """Where relations map vectors if messages need not be there before they are weighted."""
-        return Crossings.of(
-            self.source,
-            self.target,
-            self.relation,
-            num_sources=self.num_sources,
-            num_targets=self.num_targets,
-            num_relations=self.num_relations,
-        )
+    reweighed: bool
+    arranged: dict[object, Any] = field(init=False, default_factory=dict)  # what kernels make of the columns, once
 
     def weights(self, edge_weight: Tensor | None) -> Tensor:
         """Cut a weight per edge of the graph down to these edges; without one, every edge weighs 1."""
         if edge_weight is None:
             return torch.ones_like(self.norm)
-        return edge_weight[: self.norm.numel()] if self.index is None else edge_weight.index_select(0, self.index)
+        return edge_weight[self.index] if isinstance(self.index, slice) else edge_weight.index_select(0, self.index)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -155,6 +53,9 @@ class Edges:
     A node is local to its graph and stands for the global `entity` whose input embedding it starts from.
     """
 
+    # The same messages are weighted again and again, as masks do, so they are made once, before their weights.
+    reweighed: ClassVar[bool] = True
+
     num_relations: int  # R; relation ids R … 2R−1 are the inverses
     entity: Tensor  # (num_nodes,)
     source: Tensor  # (num_edges,)
@@ -162,6 +63,7 @@ class Edges:
     relation: Tensor  # (num_edges,)
     norm: Tensor  # (num_edges,) 1/√(deg(source)·deg(target)) in the whole graph
     level: Tensor | None = None  # (num_nodes,) hops to the nearest node whose encoding is wanted; None: all are
+    heirs: Heirs | None = None
 
     def __deepcopy__(self, memo: object) -> Self:
         """A graph never changes, so whoever holds one shares it with their copy."""
@@ -184,16 +86,6 @@ class Edges:
         """Where each target's edges begin: (num_nodes + 1,)."""
         return row_pointer(self.target, self.num_nodes)
 
-    @property
-    def heirs(self) -> Heirs | None:
-        """Nodes whose edges tell only how they differ from another node; here, none."""
-        return None
-
-    @property
-    def reweighed(self) -> bool:
-        """Whether the same messages are weighted again and again, as masks do; else weights may come first."""
-        return True
-
     @cached_property
     def pair_key(self) -> Tensor:
         """target·N + source of each edge, ascending where edges are sorted by (target, source): (num_edges,)."""
@@ -208,25 +100,38 @@ class Edges:
         return {}
 
     def layer(self, remaining: int) -> EdgeSlice:
-        """Return the edges a layer needs when `remaining` more layers follow it.
-
-        Only nodes within `remaining` hops of a wanted node still matter then, so their incoming edges are enough.
-        """
+        """Return the edges a layer needs when `remaining` more layers follow it."""
         if self.level is None:
             remaining = 0  # every layer needs everything: one slice serves them all
         if remaining not in self._slices:
-            index = None if self.level is None else (self.level[self.target] <= remaining).nonzero().squeeze(1)
-            columns = {"source": self.source, "target": self.target, "relation": self.relation, "norm": self.norm}
+            index, num_sources, num_targets = self._needed(remaining)
             self._slices[remaining] = EdgeSlice(
                 index=index,
-                num_sources=self.num_nodes,
-                num_targets=self.num_nodes,
+                source=self.source[index],
+                target=self.target[index],
+                relation=self.relation[index],
+                norm=self.norm[index],
+                num_sources=num_sources,
+                num_targets=num_targets,
                 num_relations=self.num_relations,
-                heirs=self.heirs,
+                heirs=None if self.heirs is None else self.heirs.among(num_targets),
                 reweighed=self.reweighed,
-                **(columns if index is None else {name: column[index] for name, column in columns.items()}),
             )
         return self._slices[remaining]
+
+    def _needed(self, remaining: int) -> tuple[slice | Tensor, int, int]:
+        """Say which edges a layer needs, how many nodes it reads and how many it computes.
+
+        Only nodes within `remaining` hops of a wanted node still matter then, so their incoming edges are enough.
+        """
+        index = slice(None) if self.level is None else (self.level[self.target] <= remaining).nonzero().squeeze(1)
+        return index, self.num_nodes, self.num_nodes
+
+
+def row_pointer(sorted_index: Tensor, size: int) -> Tensor:
+    """Return where each value 0 … size−1 begins in a sorted index: (size + 1,)."""
+    counts = torch.bincount(sorted_index, minlength=size)
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 def expand_rows(row: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:

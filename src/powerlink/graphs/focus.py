@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import Edges, EdgeSlice
+from powerlink.graphs.edges import Edges
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -25,22 +25,9 @@ class EdgesByLevel(Edges):
     nodes_within: tuple[int, ...]  # how many nodes have a level of at most 0, 1, …, layers
     edges_within: tuple[int, ...]  # how many edges lead to one of a level of at most 0, 1, …, layers − 1
 
-    def layer(self, remaining: int) -> EdgeSlice:
-        """Return the edges a layer needs when `remaining` more layers follow it: the first ones, to the first nodes."""
-        if remaining not in self._slices:
-            count = self.edges_within[remaining]
-            self._slices[remaining] = EdgeSlice(
-                index=None,
-                source=self.source[:count],
-                target=self.target[:count],
-                relation=self.relation[:count],
-                norm=self.norm[:count],
-                num_sources=self.nodes_within[remaining + 1],
-                num_targets=self.nodes_within[remaining],
-                num_relations=self.num_relations,
-                heirs=None if self.heirs is None else self.heirs.among(self.nodes_within[remaining]),
-            )
-        return self._slices[remaining]
+    def _needed(self, remaining: int) -> tuple[slice, int, int]:
+        """Say which edges a layer needs, how many nodes it reads and how many it computes: the first of each."""
+        return slice(self.edges_within[remaining]), self.nodes_within[remaining + 1], self.nodes_within[remaining]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

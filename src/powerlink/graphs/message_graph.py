@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -18,17 +19,15 @@ class MessageGraph(Edges):
     Edges are sorted by (target, source, relation), so parallel edges lie side by side.
     """
 
+    # A whole graph is trained on and ranked with: its messages are new, and weighted once, in every pass.
+    reweighed: ClassVar[bool] = False
+
     fact: Tensor  # (num_edges,) row of the training fact an edge stands for
     reverse: Tensor  # (num_edges,) the edge of the same fact in the other direction
 
     def rows_of(self, table: Tensor) -> Tensor:
         """Return the table: here every entity is a node, in order."""
         return table
-
-    @property
-    def reweighed(self) -> bool:
-        """A whole graph is trained on and ranked with: its messages are new, and weighted once, in every pass."""
-        return False
 
     @classmethod
     def from_facts(

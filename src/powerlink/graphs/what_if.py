@@ -19,9 +19,8 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.graphs.edges import Edges, expand_ranges, expand_rows, find_sorted
+from powerlink.graphs.edges import Edges, Heirs, expand_ranges, expand_rows, find_sorted, row_pointer
 from powerlink.graphs.focus import EdgesByLevel, count_within
-from powerlink.graphs.incidence import Heirs, row_pointer
 from powerlink.graphs.message_graph import MessageGraph
 
 COPY_IN_EDGES = 8  # a copy's vectors take the memory of so many edges
@@ -49,22 +48,18 @@ class Removals:
 class WhatIf(EdgesByLevel):
     """The copies (sorted by scenario, then original) and the originals they read from.
 
-    Where all copies are wanted, they are the nodes 0 … C−1, in their order.
+    Where all copies are wanted, they are the nodes 0 … C−1, in their order. Heirs are copies told by their difference
+    from the original.
     """
 
     scenario: Tensor  # (C,)
     original: Tensor  # (C,) node of the graph the copies were made of
     copy: Tensor  # (C,) node
-    inheriting: Heirs | None  # copies told by their difference from the original
     sign: Tensor | None  # (num_edges,) the edges' weights; −1 takes a message back that the original has
 
     @property
     def num_copies(self) -> int:
         return self.scenario.numel()
-
-    @property
-    def heirs(self) -> Heirs | None:
-        return self.inheriting
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,98 +131,81 @@ def what_if(
     models that add up messages: a copy inherits its original's sum, and has edges only for what differs, wherever that
     is less than its own edges.
     """
-    size, num_copies = graph.num_nodes, changes.keys.numel()
-    scenario, original = changes.keys // size, changes.keys % size
-    level = _level(graph)[original] if focused else torch.zeros_like(original)
-    reader, passed, sent_by = _between_copies(graph, removals, changes, layers, level if focused else None)
-    gone, removed = _removed_at(graph, removals, changes)
+    original = changes.keys % graph.num_nodes
+    level = _level(graph)[original] if focused else torch.zeros_like(original)  # of each copy
+    passed = _between_copies(graph, removals, changes, layers, level if focused else None)
+    gone = _removed_at(graph, removals, changes)
 
     degree = graph.row[original + 1] - graph.row[original]
-    differences = 2 * torch.bincount(reader, minlength=num_copies) + torch.bincount(gone, minlength=num_copies)
-    heir = (2 * differences < degree) & by_difference  # taking most of a large sum back would leave its rounding
-    whole, heirs = (~heir).nonzero().squeeze(1), heir.nonzero().squeeze(1)
+    differing, lost = (torch.bincount(part[0], minlength=original.numel()) for part in (passed, gone))
+    heir = (2 * (2 * differing + lost) < degree) & by_difference  # most of a large sum taken back leaves its rounding
+    to_heir, at_heir = heir[passed[0]], heir[gone[0]]
+    whole = _whole(graph, original, (~heir).nonzero().squeeze(1), passed[:, ~to_heir], gone[:, ~at_heir])
+    # To an heir, what changed comes instead of the original's message, and what is removed is taken back.
+    instead = passed[:, to_heir]
+    back = torch.cat([torch.cat([instead[:2], torch.full_like(instead[2:], -1)]), gone[:, at_heir]], dim=1)
+    messages = torch.cat([whole, instead, back], dim=1)
+    sign = torch.ones(messages.size(1), device=graph.device)
+    sign[messages.size(1) - back.size(1) :] = -1.0
+    return _in_order(graph, layers, changes, level, heir.nonzero().squeeze(1), messages, sign)
 
-    # Whole copies: all their edges, less what is removed, some read from another copy instead of the original.
-    owner, edge = expand_rows(graph.row, original[whole])
-    place = torch.zeros_like(degree)
-    place[whole] = degree[whole].cumsum(0) - degree[whole] - graph.row[original[whole]]
-    copied = torch.full_like(edge, -1)
-    here = ~heir[reader]
-    copied[(place[reader] + passed)[here]] = sent_by[here]
-    left = torch.ones_like(edge, dtype=torch.bool)
-    left[(place[gone] + removed)[~heir[gone]]] = False
-    # Heirs: a message that changed comes instead of the original's, and what is removed is taken back.
-    reader, passed, sent_by, gone, removed = (
-        *(part[~here] for part in (reader, passed, sent_by)),
-        *(part[heir[gone]] for part in (gone, removed)),
-    )
-    target = torch.cat([whole[owner[left]], reader, reader, gone])
-    edge = torch.cat([edge[left], passed, passed, removed])
-    copied = torch.cat([copied[left], sent_by, *(torch.full_like(part, -1) for part in (reader, gone))])
-    sign = torch.ones(edge.numel(), device=graph.device)
-    sign[edge.numel() - reader.numel() - gone.numel() :] = -1.0
 
-    # Which originals are read, and how far from a wanted copy: what a node at level l reads is needed at level l + 1.
-    sender = graph.source[edge]
-    base_level = torch.full((size,), layers + 1, device=graph.device)
-    for depth in reversed(range(layers)):  # every copy is at level 0 where all are wanted
-        base_level[sender[level[target] == depth]] = depth + 1
-        base_level[original[heirs[level[heirs] == depth]]] = depth
-    for depth in range(layers):
-        read = graph.source[expand_rows(graph.row, (base_level == depth).nonzero().squeeze(1))[1]]
-        base_level[read[base_level[read] > depth]] = depth + 1
-    base = (base_level <= layers).nonzero().squeeze(1)
+def _in_order(
+    graph: Edges, layers: int, changes: Changes, level: Tensor, heirs: Tensor, messages: Tensor, sign: Tensor
+) -> WhatIf:
+    """Lay copies and the originals they need out by level, and what both receive by target.
 
-    # Nodes by level, copies before originals.
-    levels, order = torch.cat([level, base_level[base]]).sort(stable=True)
+    Copies have a `level` (C,), heirs (h,) are some of them, and messages (3, n) come to them with a sign (n,).
+    """
+    scenario, original = changes.keys // graph.num_nodes, changes.keys % graph.num_nodes
+    reader, edge, _ = messages
+    read = torch.cat([graph.source[edge], original[heirs]])
+    needed = _levels_of_originals(graph, layers, read, torch.cat([level[reader] + 1, level[heirs]]))
+    base = (needed <= layers).nonzero().squeeze(1)
+    levels, order = torch.cat([level, needed[base]]).sort(stable=True)  # of a level, copies come before originals
     node = torch.empty_like(order)
     node[order] = torch.arange(order.numel(), device=graph.device)
-    copy, node_of = node[:num_copies], torch.empty_like(base_level)
-    node_of[base] = node[num_copies:]
-    readers = base[order[order >= num_copies] - num_copies]
-    readers = readers[base_level[readers] < layers]
-    reader, read = expand_rows(graph.row, readers)
+    copy, node_of = node[: original.numel()], torch.empty_like(needed)
+    node_of[base] = node[original.numel() :]
 
-    # Edges by target: both kinds are sorted, and take turns level by level.
-    by_target = copy[target].argsort(stable=True)
-    ours = count_within(level[target[by_target]], layers)
-    theirs = count_within(base_level[readers][reader], layers)
+    # Edges to copies and edges to originals, both by target, take turns level by level.
+    by_target = copy[reader].argsort(stable=True)
+    (reader, edge, sender), sign = messages.index_select(1, by_target), sign[by_target]
+    readers = base[order[order >= original.numel()] - original.numel()]
+    readers = readers[needed[readers] < layers]
+    owner, own = expand_rows(graph.row, readers)
+    ends = count_within(level[reader], layers), count_within(needed[readers][owner], layers)
 
-    def together(of_copies: Tensor, of_originals: Tensor) -> Tensor:
-        pieces = zip(_pieces(of_copies[by_target], ours), _pieces(of_originals, theirs), strict=True)
-        return torch.cat([piece for pair in pieces for piece in pair])
+    def together(*columns: Tensor) -> Tensor:
+        turns = zip(*map(_pieces, columns, ends), strict=True)
+        return torch.cat([piece for turn in turns for piece in turn])
 
-    source = together(torch.where(copied >= 0, copy[copied], node_of[sender]), node_of[graph.source[read]])
-    edge = together(edge, read)
+    sources = torch.where(sender >= 0, copy[sender], node_of[graph.source[edge]])
+    edges = together(edge, own)
     return WhatIf(
         num_relations=graph.num_relations,
         entity=torch.cat([graph.entity[original], graph.entity[base]])[order],
-        source=source,
-        target=together(copy[target], node_of[readers][reader]),
-        relation=graph.relation[edge],
-        norm=graph.norm[edge],
+        source=together(sources, node_of[graph.source[own]]),
+        target=together(copy[reader], node_of[readers][owner]),
+        relation=graph.relation[edges],
+        norm=graph.norm[edges],
         level=levels,
+        heirs=Heirs(copy[heirs], node_of[original[heirs]]) if heirs.numel() else None,
         nodes_within=count_within(levels, layers + 1),
-        edges_within=tuple(map(sum, zip(ours, theirs, strict=True))),
+        edges_within=tuple(map(sum, zip(*ends, strict=True))),
         scenario=scenario,
         original=original,
         copy=copy,
-        inheriting=Heirs(copy[heirs], node_of[original[heirs]]) if heirs.numel() else None,
-        sign=together(sign, sign.new_ones(read.numel())) if heirs.numel() else None,
+        sign=together(sign, sign.new_ones(own.numel())) if heirs.numel() else None,
     )
-
-
-def _pieces(column: Tensor, ends: Sequence[int]) -> list[Tensor]:
-    """Cut a column where the ends say."""
-    return [column[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _between_copies(
     graph: MessageGraph | ComputationGraph, removals: Removals, changes: Changes, layers: int, level: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Find where a copy reads another that changed before the last layer: (reader, edge, sender), removed edges not.
+) -> Tensor:
+    """Find where a copy reads another that changed before the last layer: (3, n) reader, edge and sender.
 
-    With the copies' `level` (C,), only readers near enough for it to be noticed.
+    Along removed edges it does not. With the copies' `level` (C,), only readers near enough for it to be noticed.
     """
     size = graph.num_nodes
     scenario, original = changes.keys // size, changes.keys % size
@@ -245,15 +223,48 @@ def _between_copies(
         which, edge = expand_ranges(*bounds)
         sender, reader = sender[which], reader[which]
     there = ~find_sorted(removals.keys, scenario[sender] * graph.num_edges + edge)[1]
-    return reader[there], edge[there], sender[there]
+    return torch.stack([reader[there], edge[there], sender[there]])
 
 
-def _removed_at(graph: MessageGraph | ComputationGraph, removals: Removals, changes: Changes) -> tuple[Tensor, Tensor]:
-    """Find the removed edges that lead to copies: (copy, edge)."""
+def _removed_at(graph: MessageGraph | ComputationGraph, removals: Removals, changes: Changes) -> Tensor:
+    """Find the removed edges that lead to copies, whose originals send along them: (3, n) copy, edge and −1."""
     edges = max(graph.num_edges, 1)
     edge = removals.keys % edges
     copy, there = find_sorted(changes.keys, removals.keys // edges * graph.num_nodes + graph.target[edge])
-    return copy[there], edge[there]
+    return torch.stack([copy, edge, torch.full_like(edge, -1)])[:, there]
+
+
+def _whole(graph: Edges, original: Tensor, copies: Tensor, passed: Tensor, gone: Tensor) -> Tensor:
+    """Give copies all their edges, less what is gone, some read from another copy instead of the original.
+
+    Returns (3, n) copy, edge and sender, −1 for the original; `passed` (3, p) and `gone` (3, g) are alike.
+    """
+    owner, edge = expand_rows(graph.row, original[copies])
+    # An edge lies, in its copy's row, where it lies in its original's.
+    begin, end = graph.row[original[copies]], graph.row[original[copies] + 1]
+    shift = torch.zeros_like(original)
+    shift[copies] = (end - begin).cumsum(0) - end
+    sender, left = torch.full_like(edge, -1), torch.ones_like(edge, dtype=torch.bool)
+    sender[shift[passed[0]] + passed[1]] = passed[2]
+    left[shift[gone[0]] + gone[1]] = False
+    return torch.stack([copies[owner[left]], edge[left], sender[left]])
+
+
+def _levels_of_originals(graph: Edges, layers: int, node: Tensor, level: Tensor) -> Tensor:
+    """Say how far from a wanted copy each original is read, (N,): layers + 1 where it is not.
+
+    Copies read some nodes (n,) at a level (n,) each; what a node at level l reads is needed at level l + 1.
+    """
+    needed = torch.full_like(graph.entity, layers + 1).scatter_reduce(0, node, level, "amin")
+    for depth in range(layers):
+        read = graph.source[expand_rows(graph.row, (needed == depth).nonzero().squeeze(1))[1]]
+        needed[read[needed[read] > depth]] = depth + 1
+    return needed
+
+
+def _pieces(column: Tensor, ends: Sequence[int]) -> list[Tensor]:
+    """Cut a column where the ends say."""
+    return [column[start:end] for start, end in pairwise([0, *ends])]
 
 
 def nothing_but(graph: ComputationGraph, scenario: Tensor, edge: Tensor, wanted: Tensor) -> tuple[Edges, Tensor]:

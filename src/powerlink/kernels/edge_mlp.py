@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from powerlink.graphs.incidence import Incidence, row_pointer
+from powerlink.graphs.edges import row_pointer
 from powerlink.kernels.fused import can_fuse, scorer_precision
-from powerlink.kernels.grouped_linear import Runs
+from powerlink.kernels.incidence import Incidence, Runs
 
 CHUNK = 4_096  # edges whose hidden layers a core's cache holds
 BLOCK = 16_384  # edges whose slopes are added up at once
@@ -27,20 +27,12 @@ PIECE = 1_000_000  # edges of one query that are worked on whole: 256 MB at 64 n
 
 
 @dataclass(frozen=True, eq=False)
-class _Chunk:
-    """Edges of one query that go through the MLP together."""
-
-    edges: slice
-    index: Tensor  # (3·e,) int32: the rows of the table that each edge adds up
-
-
-@dataclass(frozen=True, eq=False)
 class _Block:
-    """Chunks of one query, and by which of their edges each row of the table was read."""
+    """Edges of one query, and by which of them each row of the table was read."""
 
     query: int
     edges: slice
-    chunks: list[_Chunk]
+    chunks: list[tuple[slice, Tensor]]  # edges that go through the MLP together; (3·e,) int32, the rows each adds up
     row: Tensor  # (u,) rows of the table that are read
     reader: Tensor  # (3·e,) int32, edges counted from the block's first, sorted by the row they read
     first: Tensor  # (u + 1,) int32: where each row's readers begin
@@ -87,19 +79,15 @@ class EdgeRows:
         cuts = torch.searchsorted(start, marks).unique()  # the first run behind each mark, if there is one
         cuts = cuts[cuts < start.numel()]
         first_run, first_edge = [0, *cuts.tolist(), start.numel()], [0, *start[cuts].tolist(), count]
-        pieces = []
+        pieces, num_rows = [], 2 * self.num_nodes + self.num_slots
         for runs, edges in zip(pairwise(first_run), pairwise(first_edge), strict=True):
-            some, begin = slice(*runs), edges[0]
+            some, begin, size = slice(*runs), edges[0], edges[1] - edges[0]
             rows = self.rows[:, slice(*edges)].contiguous()
             bounds = start[some] - begin, end[some] - begin, query[some]
-            pieces.append(_Piece(slice(*edges), rows, bounds, self._readers(rows)))
+            edge = torch.arange(size, device=rows.device).repeat(3)
+            readers = Incidence.of(rows.flatten().long(), edge, num_rows, size)
+            pieces.append(_Piece(slice(*edges), rows, bounds, readers))
         return pieces
-
-    def _readers(self, rows: Tensor) -> Incidence:
-        """The edges that read each row of the table, sorted by row."""
-        edge = torch.arange(rows.size(1), device=rows.device)
-        num_rows = 2 * self.num_nodes + self.num_slots
-        return Incidence.of(rows.flatten().long(), edge.repeat(3), num_rows, edge.numel())
 
     @property
     def too_large(self) -> bool:
@@ -137,7 +125,7 @@ class EdgeRows:
 def _block(query: int, edges: slice, rows: Tensor) -> _Block:
     flat = rows.flatten()
     chunks = [
-        _Chunk(slice(start, min(start + CHUNK, edges.stop)), flat[3 * (start - edges.start) :][: 3 * CHUNK])
+        (slice(start, min(start + CHUNK, edges.stop)), flat[3 * (start - edges.start) :][: 3 * CHUNK])
         for start in range(edges.start, edges.stop, CHUNK)
     ]
     ordered, entry = flat.sort(stable=True)
@@ -173,15 +161,14 @@ class Loan:
         self._free.append(self.tensor)
 
 
-def _hidden(rows: EdgeRows, table: Tensor, chunk: _Chunk) -> Tensor:
-    """Return the first hidden layer of a chunk of edges: (e, H)."""
-    first = rows.three_by_three[: chunk.edges.stop - chunk.edges.start + 1]
-    return _sum_rows(table, chunk.index, first).relu_()
+def _hidden(rows: EdgeRows, table: Tensor, index: Tensor) -> Tensor:
+    """Return the first hidden layer of edges that add up rows of the table, index (3·e,): (e, H)."""
+    return _sum_rows(table, index, rows.three_by_three[: index.numel() // 3 + 1]).relu_()
 
 
-def _place(rows: EdgeRows, memory: Tensor, chunk: _Chunk) -> Tensor:
+def _place(rows: EdgeRows, memory: Tensor, edges: slice) -> Tensor:
     """Return where a chunk's second hidden layer lies: its own rows, or the first ones if no chunk keeps its own."""
-    return memory[: chunk.edges.stop - chunk.edges.start] if rows.too_large else memory[chunk.edges]
+    return memory[: edges.stop - edges.start] if rows.too_large else memory[edges]
 
 
 class _EdgeMLP(torch.autograd.Function):
@@ -199,10 +186,10 @@ class _EdgeMLP(torch.autograd.Function):
         out = table.new_empty(rows.source.numel())
         for block in rows.blocks:
             query = block.query
-            for chunk in block.chunks:
-                deeper = _place(rows, ctx.deeper.tensor, chunk)
-                torch.addmm(second_bias[query], _hidden(rows, table, chunk), second[query], out=deeper).relu_()
-                torch.mv(deeper, last[query, :, 0], out=out[chunk.edges])
+            for edges, index in block.chunks:
+                deeper = _place(rows, ctx.deeper.tensor, edges)
+                torch.addmm(second_bias[query], _hidden(rows, table, index), second[query], out=deeper).relu_()
+                torch.mv(deeper, last[query, :, 0], out=out[edges])
             out[block.edges] += last_bias[query]
         return out
 
@@ -219,16 +206,16 @@ class _EdgeMLP(torch.autograd.Function):
         passed, slopes = (loan.tensor for loan in loans)
         for block in rows.blocks:
             query, begin = block.query, block.edges.start
-            for chunk in block.chunks:
-                grad = grads[0][chunk.edges]
-                hidden, deeper = _hidden(rows, table, chunk), _place(rows, ctx.deeper.tensor, chunk)
+            for edges, index in block.chunks:
+                grad = grads[0][edges]
+                hidden, deeper = _hidden(rows, table, index), _place(rows, ctx.deeper.tensor, edges)
                 if rows.too_large:
                     torch.addmm(second_bias[query], hidden, second[query], out=deeper).relu_()
                 back = passed[: grad.numel()]
                 _where_positive(grad.unsqueeze(1).expand_as(deeper), deeper, out=back)
                 products[query].addmm_(hidden.t(), back)
                 sums[query] += back.sum(0)
-                front = slopes[chunk.edges.start - begin : chunk.edges.stop - begin]
+                front = slopes[edges.start - begin : edges.stop - begin]
                 torch.mm(back, backwards[query], out=front)
                 _where_positive(front, hidden, out=front)
             d_last_bias[query] += grads[0][block.edges].sum()

@@ -1,4 +1,8 @@
-"""Data sets by name, and the function behind `--data`: a name, a file or a folder becomes a graph."""
+"""Data sets by name, and the function behind `--data`: a name, a file or a folder becomes a graph.
+
+The address of a file is listed only where repository, commit, path and checksum are all known: a commit never changes,
+and the checksum is the proof of what arrived.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +13,79 @@ from pathlib import Path
 from typing import Literal
 
 from powerlink.errors import DataError, UnknownNameError
-from powerlink.kg.benchmarks import BENCHMARKS, Benchmark
-from powerlink.kg.download import cache_folder, download
+from powerlink.kg.download import RemoteFile, cache_folder, download
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.pykeen_data import PREFIX, load_pykeen_dataset
 from powerlink.kg.readers import read_graph
 
 DATA_VARIABLE = "POWERLINK_DATA"
 _BUNDLED = "atlas"
+_KGE = "DeepGraphLearning/KnowledgeGraphEmbedding/2e440e0f9c687314d5ff67ead68ce985dc446e3a/data"
+_UMLS_DATA = "pykeen/pykeen/2e3944f857a2f8e48c4f18d55649044a7e0f318d/src/pykeen/datasets/umls"
+_UMLS_TEST = "pykeen/pykeen/feac2146434c7df7d25e55e5e1c963b3fd9cb187/src/pykeen/datasets/umls"
 
 
 @dataclass(frozen=True)
-class DatasetEntry:
-    """A row of the list of data sets: what it is, how large, and where it is on this machine."""
+class Dataset:
+    """What a data set is called, and how large it is."""
 
     name: str
     title: str
     entities: int
     relations: int
     facts: int  # train, valid and test together
+
+
+@dataclass(frozen=True)
+class Benchmark(Dataset):
+    """A data set of the literature, and where it comes from."""
+
+    source: str  # where people find it
+    files: tuple[RemoteFile, ...] = ()  # empty when it is not downloaded
+
+
+@dataclass(frozen=True)
+class DatasetEntry(Dataset):
+    """A row of the list of data sets: also where it is on this machine."""
+
     status: Literal["bundled", "found", "downloadable", "to be placed"]
     where: str  # for people: a folder, an address, or what to do
+
+
+def _file(folder: str, split: str, size: int, sha256: str) -> RemoteFile:
+    return RemoteFile(f"https://raw.githubusercontent.com/{folder}/{split}.txt", f"{split}.txt", size, sha256)
+
+
+_FB15K_237 = (
+    _file(f"{_KGE}/FB15k-237", "train", 21277292, "6e4c2782169af21e9743f3b1d200886f5d595bf6bc504ec1351720949c5cdfae"),
+    _file(f"{_KGE}/FB15k-237", "valid", 1303101, "cf6309010852f6a8d47a45df830a426415d1ee6f7a3970a8376ff1fb81db4a5c"),
+    _file(f"{_KGE}/FB15k-237", "test", 1519499, "5711cf41623ceb4eacc50eb6108a3ca6565c7492e3caaf82a3e355cc660d1574"),
+)
+_WN18RR = (
+    _file(f"{_KGE}/wn18rr", "train", 3135377, "038612e783c215ee5f3ca9fbfca27b8d0739be1028fe4ee7c174aecf0b83d5df"),
+    _file(f"{_KGE}/wn18rr", "valid", 110415, "453ce7202afa58094a04d2b1560ee2b02660f1c260b32ce6651c8ccedd1028ab"),
+    _file(f"{_KGE}/wn18rr", "test", 113180, "0383bceaaa1096cf3c03ec021ed0048068e2355dbfc0239b292cefdac821cec5"),
+)
+_UMLS = (
+    _file(_UMLS_DATA, "train", 260013, "873ef4925516b83e7f6f8cc02b4be51d848828710a7f65a956f0ac4a9e452f35"),
+    _file(_UMLS_DATA, "valid", 32963, "025c98f8a4891e2a6582ec5b40ee0d904031edad9c52554522f4b7904820c98e"),
+    _file(_UMLS_TEST, "test", 32968, "a7eb529a3d2810fcc96341ccc97c625a5e202f8389673aa6bd317eeebbb79014"),
+)
+
+BENCHMARKS = (
+    Benchmark(
+        "fb15k-237",
+        "FB15k-237",
+        14541,
+        237,
+        310116,
+        "github.com/DeepGraphLearning/KnowledgeGraphEmbedding",
+        _FB15K_237,
+    ),
+    Benchmark("wn18rr", "WN18RR", 40943, 11, 93003, "github.com/DeepGraphLearning/KnowledgeGraphEmbedding", _WN18RR),
+    Benchmark("umls", "UMLS", 135, 46, 6529, "github.com/pykeen/pykeen", _UMLS),
+    Benchmark("kinships", "Kinships", 104, 25, 10686, "github.com/pykeen/pykeen (src/pykeen/datasets/kinships)"),
+)
 
 
 def datasets(*, data_dir: Path | None = None) -> tuple[DatasetEntry, ...]:

@@ -11,22 +11,26 @@ from numpy.typing import NDArray
 
 from powerlink.kg.knowledge_graph import SPLITS, Split, Triples
 
+Ids = tuple[str, ...]
 Columns = Sequence[pa.DictionaryArray]  # head, relation, tail
 
 
-def sorted_names(columns: Iterable[pa.DictionaryArray]) -> pa.Array:
-    """Return the distinct names of the columns in the order of their code points."""
+def indexed(splits: Mapping[Split, Columns]) -> tuple[Ids, Ids, dict[Split, Triples]]:
+    """Return the names of entities and of relations in the order of code points, and each split's facts, (n, 3)."""
+    entities = _sorted_names(columns[place] for columns in splits.values() for place in (0, 2))
+    relations = _sorted_names(columns[1] for columns in splits.values())
+    facts = {}
+    for split, columns in splits.items():
+        facts[split] = np.empty((len(columns[0]), 3), dtype=np.int64)
+        for place, (column, names) in enumerate(zip(columns, (entities, relations, entities), strict=True)):
+            index = pc.index_in(column.dictionary, value_set=names).to_numpy(zero_copy_only=False)
+            facts[split][:, place] = index.astype(np.int64)[column.indices.to_numpy(zero_copy_only=False)]
+    return tuple(entities.to_pylist()), tuple(relations.to_pylist()), facts
+
+
+def _sorted_names(columns: Iterable[pa.DictionaryArray]) -> pa.Array:
     names = pa.concat_arrays([pa.array([], pa.string()), *(column.dictionary for column in columns)]).unique()
     return names.take(pc.array_sort_indices(names))  # UTF-8 bytes sort like code points
-
-
-def indexed(columns: Columns, entities: pa.Array, relations: pa.Array) -> Triples:
-    """Return the rows of three columns as indices into sorted names, (n, 3)."""
-    facts = np.empty((len(columns[0]), 3), dtype=np.int64)
-    for place, (column, names) in enumerate(zip(columns, (entities, relations, entities), strict=True)):
-        places = pc.index_in(column.dictionary, value_set=names).to_numpy(zero_copy_only=False)
-        facts[:, place] = places.astype(np.int64)[column.indices.to_numpy(zero_copy_only=False)]
-    return facts
 
 
 def fact_keys(facts: Triples) -> NDArray[np.int64]:
@@ -44,14 +48,17 @@ def fact_keys(facts: Triples) -> NDArray[np.int64]:
 
 def clean(splits: Mapping[Split, Triples], files: Mapping[Split, str]) -> tuple[dict[Split, Triples], list[str]]:
     """Merge duplicates within a split and drop valid and test facts that stand in train; say so in notes."""
+    present = [split for split in SPLITS if split in splits]
+    all_keys = fact_keys(np.concatenate([splits[split] for split in present]))
+    ends = np.cumsum([len(splits[split]) for split in present])
     notes: list[str] = []
     cleaned: dict[Split, Triples] = {}
     distinct: dict[Split, NDArray[np.int64]] = {}  # the keys of each cleaned split, sorted
-    for split, keys in _keys_by_split(splits).items():
+    for split, keys in zip(present, np.split(all_keys, ends[:-1]), strict=True):
         unique, first = np.unique(keys, return_index=True)
         _note(notes, files[split], len(keys) - len(first), "duplicate fact{s} {was} merged")
         if split != "train":
-            known = _contained(unique, distinct["train"])
+            known = contained(unique, distinct["train"])
             _note(notes, files[split], int(known.sum()), "fact{s} that also {stand} in train {was} dropped")
             unique, first = unique[~known], first[~known]
         cleaned[split], distinct[split] = splits[split][np.sort(first)], unique
@@ -61,20 +68,12 @@ def clean(splits: Mapping[Split, Triples], files: Mapping[Split, str]) -> tuple[
         if split != "train":
             _note_unseen(notes, files[split], facts, cleaned["train"])
         if split == "test" and "valid" in cleaned:
-            twice = int(_contained(distinct["test"], distinct["valid"]).sum())
+            twice = int(contained(distinct["test"], distinct["valid"]).sum())
             _note(notes, files[split], twice, "fact{s} that also {stand} in valid {was} kept")
     return cleaned, notes
 
 
-def _keys_by_split(splits: Mapping[Split, Triples]) -> dict[Split, NDArray[np.int64]]:
-    """Return comparable keys of every split, train first."""
-    present = [split for split in SPLITS if split in splits]
-    keys = fact_keys(np.concatenate([splits[split] for split in present]))
-    ends = np.cumsum([len(splits[split]) for split in present])
-    return dict(zip(present, np.split(keys, ends[:-1]), strict=True))
-
-
-def _contained(keys: NDArray[np.int64], ordered: NDArray[np.int64]) -> NDArray[np.bool_]:
+def contained(keys: NDArray[np.int64], ordered: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Mark the keys, (n,), that stand in a sorted array."""
     if not len(ordered):
         return np.zeros(len(keys), dtype=bool)

@@ -42,11 +42,12 @@ def cache_folder() -> Path:
 def download(files: Sequence[RemoteFile], folder: Path, *, console: Console | None = None) -> None:
     """Fetch the files, check them, and only then give `folder` its name."""
     console = console or Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
-            with _progress(console) as progress:
+            with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
                 task = progress.add_task(folder.name, total=sum(file.size for file in files))
                 for file in files:
                     _fetch(file, unfinished / file.name, progress, task)
@@ -56,11 +57,6 @@ def download(files: Sequence[RemoteFile], folder: Path, *, console: Console | No
             shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
         raise OutputError(f"{folder} cannot be written: {error.strerror or error}") from None
-
-
-def _progress(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def _fetch(file: RemoteFile, target: Path, progress: Progress, task: TaskID) -> None:

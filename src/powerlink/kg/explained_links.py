@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -54,12 +54,6 @@ class ExplainedLinks:
     def links_of(self, split: Split) -> Triples:
         """Return one split's links, (n, 3)."""
         return self.links[self.splits[split]]
-
-    def with_splits(
-        self, splits: Mapping[Split, NDArray[np.int64]], negatives: Mapping[Split, Triples]
-    ) -> ExplainedLinks:
-        """Return the same links, split otherwise."""
-        return replace(self, splits=splits, negatives=negatives)
 
     def _graph(self, train: Triples) -> KnowledgeGraph:
         valid, test = self.links_of("valid"), self.links_of("test")

@@ -17,14 +17,13 @@ from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.kg.known_reasons import KnownReasons, Named, ReasonCollector
 from powerlink.kg.layout import Layout
 from powerlink.kg.readers import no_such
-from powerlink.kg.tables import TABLE_FORMATS, file_format, read_bytes, read_columns
+from powerlink.kg.tables import TABLE_FORMATS, file_format, header_in_lines, line_of, read_bytes, read_columns
 from powerlink.kg.typed_folder import is_typed_folder, read_links
 
 HEADER = ("head", "relation", "tail", "known")
 KNOWN = Layout(
-    columns=HEADER,
+    HEADER,
     headers=(HEADER, ("subject", "predicate", "object", "known"), ("source", "relation", "target", "known")),
-    more_columns=False,
     required=4,
 )
 BETWEEN = "|"  # known entities in a table
@@ -63,13 +62,10 @@ def read_known_reasons(
 
 def _read_table(path: Path, collector: ReasonCollector) -> None:
     columns = [column.to_pylist() for column in read_columns(path, KNOWN)]
-    is_text = file_format(path) in (".tsv", ".txt")
-    for number, (head, relation, tail, known) in enumerate(zip(*columns, strict=True), start=1):
-        if is_text and number == 1 and KNOWN.header_positions((head, relation, tail, known)):
-            continue
-        where = f"{path}, {'line' if is_text else 'row'} {number}"
-        entities = [name.strip() for name in known.split(BETWEEN) if name.strip()]
-        collector.add(where, (head, relation, tail), entities=entities)
+    for place, (*query, known) in enumerate(zip(*columns, strict=True)):
+        if place or not header_in_lines(path, (*query, known), KNOWN):
+            entities = [name.strip() for name in known.split(BETWEEN) if name.strip()]
+            collector.add(line_of(path, place), _fact(query), entities=entities)
 
 
 def _read_lines(path: Path, collector: ReasonCollector) -> None:
@@ -85,7 +81,7 @@ def _read_lines(path: Path, collector: ReasonCollector) -> None:
                 if key not in (*_QUERY, *_REASONS):
                     raise DataError(f"{where}: {UnknownNameError('key', key, (*_QUERY, *_REASONS))}; expected {_SHAPE}")
             query = _fact([said[part] for part in _QUERY])
-            entities = [_name(entity) for entity in _list(said.get("entities", []))]
+            entities = _names(said.get("entities", []))
             facts = [_fact(fact) for fact in _list(said.get("facts", []))]
             paths = [[_fact(fact) for fact in _list(path)] for path in _list(said.get("paths", []))]
             if not (entities or facts or paths):
@@ -101,14 +97,14 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-def _name(value: Any) -> str:
-    if not isinstance(value, str):
+def _names(value: Any) -> list[str]:
+    if not all(isinstance(name, str) for name in _list(value)):
         raise TypeError
-    return value
+    return list(value)
 
 
 def _fact(value: Any) -> Named:
-    head, relation, tail = map(_name, _list(value))
+    head, relation, tail = _names(value)
     return head, relation, tail
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from powerlink.errors import DataError, UnknownNameError
+from powerlink.kg.cleaning import contained
 from powerlink.kg.explained_links import GroundTruth, Triple
-from powerlink.kg.knowledge_graph import KnowledgeGraph
+from powerlink.kg.knowledge_graph import KnowledgeGraph, Triples
 
 Named = tuple[str, str, str]  # the names of head, relation and tail
 
@@ -51,28 +51,24 @@ class KnownReasons:
     @classmethod
     def of_steps(cls, name: str, graph: KnowledgeGraph, truth: Mapping[Triple, GroundTruth]) -> KnownReasons:
         """Take links whose whole paths are known, or their edges where there are no paths."""
-        return cls(name, {link: _named(graph, known) for link, known in truth.items()}, truth)
+
+        def facts(steps: Iterable[Triple]) -> frozenset[Named]:
+            return frozenset(_names_of(graph, step) for step in steps)
+
+        of = {
+            link: Reasons(paths=frozenset(map(facts, known.paths)))
+            if known.paths
+            else Reasons(facts=facts(known.edges))
+            for link, known in truth.items()
+        }
+        return cls(name, of, truth)
 
 
-def _named(graph: KnowledgeGraph, known: GroundTruth) -> Reasons:
-    def fact(step: Triple) -> Named:
-        source, relation, target = step
-        inverse = relation >= graph.num_relations
-        head, tail = (target, source) if inverse else (source, target)
-        return graph.entities[head], graph.relations[relation % graph.num_relations], graph.entities[tail]
-
-    if known.paths:
-        return Reasons(paths=frozenset(frozenset(map(fact, path)) for path in known.paths))
-    return Reasons(facts=frozenset(map(fact, known.edges)))
-
-
-@dataclass(frozen=True)
-class _Indices:
-    """What is known of one query while it is collected."""
-
-    entities: set[int] = field(default_factory=set)
-    facts: set[Triple] = field(default_factory=set)
-    paths: set[tuple[Triple, ...]] = field(default_factory=set)
+def _names_of(graph: KnowledgeGraph, step: Triple) -> Named:
+    """Return the names of the fact that a step walks, in either direction."""
+    source, relation, target = step
+    head, tail = (source, target) if relation < graph.num_relations else (target, source)
+    return graph.entities[head], graph.relations[relation % graph.num_relations], graph.entities[tail]
 
 
 class ReasonCollector:
@@ -80,7 +76,8 @@ class ReasonCollector:
 
     def __init__(self, graph: KnowledgeGraph, *, skip_unknown: bool = False) -> None:
         self._graph, self._skip = graph, skip_unknown
-        self._of: dict[Triple, _Indices] = {}
+        self._train = np.sort(self._keys(graph.train))  # what is there, to be looked up
+        self._of: dict[Triple, Reasons] = {}
         self._lost: Counter[str] = Counter()
 
     def add(
@@ -93,44 +90,30 @@ class ReasonCollector:
         paths: Iterable[Sequence[Named]] = (),
     ) -> None:
         """Add what one line of a file says; the lines of one query are taken together."""
-        found = self._find(query)
-        if found is None:
+        asked = self._find(query)
+        if asked is None:
             if not self._skip:
                 raise DataError(f"{where}: {self._unknown(query)}; --skip-unknown leaves such queries out")
             self._lost["query"] += 1
             return
-        here = self._of.setdefault(found, _Indices())
-        for name in entities:
-            entity = self._graph.entities.find(name)
-            if self._there("entity", entity is not None):
-                here.entities.add(cast(int, entity))
-        for fact in facts:
-            step = self._find(fact)
-            if self._there("fact", step is not None):
-                here.facts.add(cast(Triple, step))
-        for number, path in enumerate(paths, start=1):
-            steps = [step for fact in path if (step := self._find(fact)) is not None]
-            if not self._there("path", len(steps) == len(path)):
-                continue
-            if not _leads(found, steps):
+        graph = self._graph
+        found = [graph.entities.find(name) for name in entities]
+        self._lost["entity"] += found.count(None)
+        single = [self._steps([fact]) for fact in facts]
+        whole = [self._steps(path) for path in paths]
+        for number, steps in enumerate(whole, start=1):
+            if steps is not None and not _leads(asked, steps):
                 raise DataError(f"{where}: path {number} does not lead from head to tail; expected facts in a row")
-            here.paths.add(tuple(steps))
+        self._of[asked] = self._of.get(asked, Reasons()) | Reasons(
+            frozenset(graph.entities[e] for e in found if e is not None and e not in (asked[0], asked[2])),
+            frozenset[Named]().union(*(self._in_train("fact", steps) for steps in single)),
+            frozenset(named for steps in whole if (named := self._in_train("path", steps))),
+        )
 
     def collect(self, name: str) -> KnownReasons:
         """Return what the graph can speak of; queries of which it knows no reason are left out, and counted."""
-        present = self._present()
-        of: dict[Triple, Reasons] = {}
-        shown = self._graph.entities.shown
-        for query, known in self._of.items():
-            facts = {fact for fact in known.facts if self._there("fact", fact in present)}
-            paths = {path for path in known.paths if self._there("path", present.issuperset(path))}
-            of[query] = Reasons(
-                frozenset(shown[entity] for entity in known.entities if entity not in (query[0], query[2])),
-                frozenset(map(self._name, facts)),
-                frozenset(frozenset(map(self._name, path)) for path in paths),
-            )
-        empty = sum(not reasons for reasons in of.values())
-        return KnownReasons(name, {query: known for query, known in of.items() if known}, notes=self._notes(empty))
+        known = {query: reasons for query, reasons in self._of.items() if reasons}
+        return KnownReasons(name, known, notes=self._notes(len(self._of) - len(known)))
 
     def _find(self, fact: Named) -> Triple | None:
         graph = self._graph
@@ -144,37 +127,31 @@ class ReasonCollector:
             return error
         raise AssertionError(query)
 
-    def _there(self, kind: str, is_there: bool) -> bool:
-        self._lost[kind] += not is_there
-        return is_there
+    def _steps(self, facts: Sequence[Named]) -> list[Triple] | None:
+        steps = [step for fact in facts if (step := self._find(fact))]
+        return steps if len(steps) == len(facts) else None
 
-    def _present(self) -> set[Triple]:
-        """Return those of the facts spoken of that the training graph has."""
-        wanted = {fact for known in self._of.values() for fact in chain(known.facts, *known.paths)}
-        rows = np.array(sorted(wanted), dtype=np.int64).reshape(-1, 3)
-        return set(map(tuple, rows[np.isin(self._keys(rows), self._keys(self._graph.train))].tolist()))
+    def _in_train(self, kind: str, steps: Sequence[Triple] | None) -> frozenset[Named]:
+        """Return the names of facts if the training graph has all of them; else nothing, and count what is lost."""
+        if steps is not None and contained(self._keys(np.array(steps)), self._train).all():
+            return frozenset(_names_of(self._graph, step) for step in steps)
+        self._lost[kind] += 1
+        return frozenset()
 
-    def _keys(self, facts: np.ndarray) -> np.ndarray:
+    def _keys(self, facts: Triples) -> NDArray[np.int64]:
         head, relation, tail = facts.T
-        keys: np.ndarray = (head * self._graph.num_relations + relation) * self._graph.num_entities + tail
-        return keys
-
-    def _name(self, fact: Triple) -> Named:
-        head, relation, tail = fact
-        return self._graph.entities[head], self._graph.relations[relation], self._graph.entities[tail]
+        return np.asarray((head * self._graph.num_relations + relation) * self._graph.num_entities + tail)
 
     def _notes(self, empty: int) -> tuple[str, ...]:
         words = {"entity": "entities", "fact": "facts", "path": "paths"}
         lost = [(count, kind) for kind in words if (count := self._lost[kind])]
-        told = ", ".join(f"{count:,} {kind if count == 1 else words[kind]}" for count, kind in lost)
-        notes = [f"known reasons that the training graph does not have: {told}"] if told else []
-        if self._lost["query"]:
-            notes.append(
-                f"lines left out because the graph does not know head, relation or tail: {self._lost['query']:,}"
-            )
-        if empty:
-            notes.append(f"queries left out because the graph has none of their known reasons: {empty:,}")
-        return tuple(notes)
+        listed = ", ".join(f"{count:,} {kind if count == 1 else words[kind]}" for count, kind in lost)
+        notes = {
+            "known reasons that the training graph does not have": listed,
+            "lines left out because the graph does not know head, relation or tail": f"{self._lost['query']:,}",
+            "queries left out because the graph has none of their known reasons": f"{empty:,}",
+        }
+        return tuple(f"{what}: {said}" for what, said in notes.items() if said not in ("", "0"))
 
 
 def _leads(query: Triple, path: Sequence[Triple]) -> bool:

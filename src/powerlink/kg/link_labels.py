@@ -16,26 +16,24 @@ Kind = Literal["edges", "paths"]
 FindEdge = Callable[[tuple[str, str, str]], Triple]  # names → indices; a DataError when there is no such edge
 _FILES: dict[Kind, str] = {"edges": "edge_labels.jsonl", "paths": "path_labels.jsonl"}
 _NODE = '["type", id]'
-_STEP = '["source type", source, "relation", "target type", target]'
-_SHAPES: dict[Kind, str] = {"edges": f"[{_STEP}, …]", "paths": f"[[{_STEP}, …], …]"}
+_EDGES = '[["source type", source, "relation", "target type", target], …]'
+_SHAPES: dict[Kind, str] = {"edges": _EDGES, "paths": f"[{_EDGES}, …]"}
 
 
 def read_truth(folder: Path, find_edge: FindEdge, predicted: str) -> dict[Triple, GroundTruth]:
     """Return what explains each link of the predicted relation; without a file of edges they are those of the paths."""
-    edges = {link: dict.fromkeys(chain(*found)) for _, link, found in _labels(folder, "edges", find_edge, predicted)}
-    paths: dict[Triple, list[list[Triple]]] = {}
-    for where, link, found in _labels(folder, "paths", find_edge, predicted):
-        for number, path in enumerate(found, start=1):
+    edges = {
+        link: tuple(dict.fromkeys(chain(*found))) for _, link, found in _labels(folder, "edges", find_edge, predicted)
+    }
+    paths = {}
+    for where, link, several in _labels(folder, "paths", find_edge, predicted):
+        for number, path in enumerate(several, start=1):
             here = [link[0], *(target for _, _, target in path)]
             if here[:-1] != [source for source, _, _ in path] or here[-1] != link[2]:
                 raise DataError(f"{where}: path {number} does not lead from source to target; expected edges in a row")
-        paths[link] = found
-    return {
-        link: GroundTruth(
-            tuple(edges.get(link) or dict.fromkeys(chain(*paths[link]))), tuple(map(tuple, paths.get(link, ())))
-        )
-        for link in {**edges, **paths}
-    }
+        paths[link] = tuple(map(tuple, several))
+        edges.setdefault(link, tuple(dict.fromkeys(chain(*several))))
+    return {link: GroundTruth(edges[link], paths.get(link, ())) for link in edges}
 
 
 def _labels(

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from typing import Literal
 
 import numpy as np
 
 from powerlink.errors import SettingsError
 from powerlink.explanation import Evidence
-from powerlink.kg.explained_links import GroundTruth
+from powerlink.kg.explained_links import GroundTruth, Triple
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names, Triples
 
-Step = tuple[int, int, int]  # source, relation, target; a relation ≥ R walks a fact from its tail to its head
+GOALS = 2  # relations that follow from rules
+RULES = 2  # per goal; their lengths take turns
+LENGTHS = (2, 3)  # of rules, and of decoys
+_NOISES = 4  # relations that mean nothing
+_STEPS = 6  # relations that rules are made of
+_RELATIONS = GOALS + _NOISES + _STEPS
+_INVERSE_SHARE = 0.3  # of a body's hops
+_TRAIN_SHARE = 0.2  # of the goal facts that arise by chance; the others are for validation
+
 Neighbours = Mapping[tuple[int, int], list[int]]  # (source, relation) → targets
 
 
@@ -34,39 +42,20 @@ class PlantedSettings:
     """How large a planted graph is, and how much in it misleads."""
 
     entities: int = 120
-    goals: int = 2  # relations that follow from rules
-    rules: int = 2  # per goal; their lengths take turns
-    lengths: tuple[int, ...] = (2, 3)
-    steps: int = 6  # relations that rules are made of
-    noises: int = 4  # relations that mean nothing
     instances: int = 8  # of each rule, planted on purpose: the queries; more arise by chance
     decoys: int = 4  # false paths from head to tail beside each planted instance
-    decoy_lengths: tuple[int, ...] = (2, 3)
     parallels: int = 2  # facts of other relations beside each hop of a planted instance
     scattered: int = 60  # facts between random entities, of noise and step relations
     hubs: int = 2
     hub_facts: int = 40  # of each hub
-    inverse_share: float = 0.3  # of a body's hops
-    train_share: float = 0.2  # of the goal facts that arise by chance; the others are for validation
 
     def __post_init__(self) -> None:
-        if min(self.entities, self.goals, self.rules, self.steps, self.noises, self.instances) < 1:
-            raise SettingsError("a planted graph needs entities, goals, rules, steps, noises and instances")
-        if not self.lengths or min(self.lengths) < 2 or max(self.lengths) > self.steps:
-            raise SettingsError(f"rule lengths must lie between 2 and the {self.steps} steps, not {self.lengths}")
-        if not self.decoy_lengths or min(self.decoy_lengths) < 1:
-            raise SettingsError(f"decoy lengths must be at least 1, not {self.decoy_lengths}")
+        if min(self.entities, self.instances) < 1:
+            raise SettingsError("a planted graph needs entities and instances")
         if min(self.decoys, self.parallels, self.scattered, self.hubs, self.hub_facts) < 0:
             raise SettingsError("decoys, parallels, scattered, hubs and hub_facts must not be negative")
-        longest = max(self.lengths + self.decoy_lengths)
-        if self.entities - self.hubs <= max(longest, self.hub_facts):
+        if self.entities - self.hubs <= max(*LENGTHS, self.hub_facts):
             raise SettingsError(f"{self.entities} entities are too few for these hubs and rules")
-        if not (0 <= self.inverse_share <= 1 and 0 <= self.train_share <= 1):
-            raise SettingsError("inverse_share and train_share must lie between 0 and 1")
-
-    @property
-    def relations(self) -> int:
-        return self.goals + self.noises + self.steps
 
 
 Noise = Literal["quiet", "plain", "loud"]
@@ -88,9 +77,9 @@ class Planted:
     @cached_property
     def neighbours(self) -> Neighbours:
         """Where each (entity, relation) leads in the training graph, inverses included."""
-        return _neighbours(map(tuple, self.graph.train.tolist()), self.graph.num_relations)
+        return _neighbours(map(tuple, self.graph.train.tolist()))
 
-    def steps_of(self, path: Evidence) -> tuple[Step, ...]:
+    def steps_of(self, path: Evidence) -> tuple[Triple, ...]:
         """Return a told path as steps, to be held against the true ones."""
         graph = self.graph
         return tuple(
@@ -111,35 +100,30 @@ def plant(seed: int, settings: PlantedSettings | None = None) -> Planted:
     """
     settings = settings or PlantedSettings()
     rng = np.random.default_rng(seed)
-    rules = _draw_rules(settings, rng)
-    facts: dict[Step, None] = {}  # a set that keeps its order, so that the seed decides everything
-    planted: dict[Step, None] = {}
-    for rule in rules:
-        for _ in range(settings.instances):
-            nodes = _distinct(settings, rng, len(rule.body) + 1)
-            facts |= _facts_along(nodes, rule.body, settings.relations)
-            facts |= _parallels(nodes, settings, rng)
-            planted[nodes[0], rule.relation, nodes[-1]] = None
+    rules = _draw_rules(rng)
+    growth = _Growth(settings, rng)
+    planted = dict.fromkeys(growth.instance(rule) for rule in rules for _ in range(settings.instances))
     for head, _, tail in planted:
-        facts |= _decoys(head, tail, settings, rng)
-    facts |= _scattered(settings, rng)
-    facts |= _hubs(settings, rng)
+        growth.decoys(head, tail)
+    growth.scattered()
+    growth.hubs()
 
-    by_chance = _array([fact for fact in _consequences(rules, facts, settings) if fact not in planted])
+    by_chance = _array([fact for fact in _consequences(rules, growth.facts, settings.entities) if fact not in planted])
     by_chance = by_chance[rng.permutation(len(by_chance))]
-    to_train = int(settings.train_share * len(by_chance))
+    to_train = int(_TRAIN_SHARE * len(by_chance))
+    kinds = (("goal", GOALS), ("noise", _NOISES), ("step", _STEPS))  # sorted, as ids are
     graph = KnowledgeGraph(
         f"planted-{seed}",
         Names("entity", tuple(f"e{i:05d}" for i in range(settings.entities))),
-        Names("relation", _relation_names(settings)),
-        np.concatenate([_array(facts), by_chance[:to_train]]),
+        Names("relation", tuple(f"{kind}_{i:02d}" for kind, count in kinds for i in range(count))),
+        np.concatenate([_array(growth.facts), by_chance[:to_train]]),
         by_chance[to_train:].copy(),
         _array(planted),
     )
     return Planted(graph, rules, settings)
 
 
-def true_paths(planted: Planted, head: int, relation: int, tail: int) -> set[tuple[Step, ...]]:
+def true_paths(planted: Planted, head: int, relation: int, tail: int) -> set[tuple[Triple, ...]]:
     """Return every loopless instance of a rule's body from head to tail in the training graph.
 
     An inverse query (relation ≥ R) gets the same instances walked backwards.
@@ -147,17 +131,17 @@ def true_paths(planted: Planted, head: int, relation: int, tail: int) -> set[tup
     size = planted.graph.num_relations
     if relation >= size:
         found = true_paths(planted, tail, relation - size, head)
-        return {tuple((v, _inverse(r, size), u) for u, r, v in reversed(path)) for path in found}
+        return {tuple((v, (r + size) % (2 * size), u) for u, r, v in reversed(path)) for path in found}
     return {
         path
         for rule in planted.rules
         if rule.relation == relation
-        for path in _walk(planted.neighbours, head, rule.body)
+        for path in _walks(planted.neighbours, head, rule.body)
         if path[-1][2] == tail
     }
 
 
-def true_reasons(planted: Planted) -> dict[Step, GroundTruth]:
+def true_reasons(planted: Planted) -> dict[Triple, GroundTruth]:
     """Return what explains each query of a planted graph: all its true paths, and their steps."""
     found = {}
     for head, relation, tail in planted.graph.test.tolist():
@@ -166,105 +150,97 @@ def true_reasons(planted: Planted) -> dict[Step, GroundTruth]:
     return found
 
 
-def _draw_rules(settings: PlantedSettings, rng: np.random.Generator) -> tuple[Rule, ...]:
+def _draw_rules(rng: np.random.Generator) -> tuple[Rule, ...]:
     """Draw bodies of distinct step relations, no two alike; the first rule of each goal has an inverse hop."""
-    first_step, size = settings.goals + settings.noises, settings.relations
-    rules: list[Rule] = []
-    bodies: set[tuple[int, ...]] = set()
-    for goal in range(settings.goals):
-        for number in range(settings.rules):
-            length = settings.lengths[number % len(settings.lengths)]
-            while True:
-                hops = first_step + rng.permutation(settings.steps)[:length]
-                flipped = rng.random(length) < settings.inverse_share
-                if number == 0 and settings.inverse_share and not flipped.any():
-                    continue
-                body = tuple((hops + size * flipped).tolist())
-                if body not in bodies:
-                    break
-            bodies.add(body)
-            rules.append(Rule(goal, body, round(float(rng.uniform(0.7, 1.0)), 2)))
-    return tuple(rules)
+    rules: dict[tuple[int, ...], Rule] = {}  # by body
+    for goal, number in product(range(GOALS), range(RULES)):
+        length = LENGTHS[number % len(LENGTHS)]
+        while True:
+            hops = GOALS + _NOISES + rng.permutation(_STEPS)[:length]
+            flipped = rng.random(length) < _INVERSE_SHARE
+            body = tuple((hops + _RELATIONS * flipped).tolist())
+            if body not in rules and (number or flipped.any()):
+                break
+        rules[body] = Rule(goal, body, round(float(rng.uniform(0.7, 1.0)), 2))
+    return tuple(rules.values())
 
 
-def _facts_along(nodes: list[int], relations: Iterable[int], size: int) -> dict[Step, None]:
-    """Return the facts that a walk over these nodes needs, as they are stored."""
-    return {
-        ((u, relation, v) if relation < size else (v, relation - size, u)): None
-        for (u, v), relation in zip(pairwise(nodes), relations, strict=True)
-    }
+class _Growth:
+    """The facts of a graph as they are laid, each with what the generator says next."""
+
+    def __init__(self, settings: PlantedSettings, rng: np.random.Generator) -> None:
+        self._settings, self._rng = settings, rng
+        self.facts: dict[Triple, None] = {}  # a set that keeps its order, so that the seed decides everything
+
+    def instance(self, rule: Rule) -> Triple:
+        """Lay a walk along a rule's body, and facts of other relations beside every hop; return what follows.
+
+        For the parallels, finding the nodes is not yet finding the reason.
+        """
+        nodes = self._entities(len(rule.body) + 1)
+        self._lay(nodes, rule.body)
+        for pair in pairwise(nodes):
+            for relation in self._meaningless(self._settings.parallels):
+                self._lay(pair, [relation])
+        return nodes[0], rule.relation, nodes[-1]
+
+    def decoys(self, head: int, tail: int) -> None:
+        """Lay false paths of random relations from head to tail."""
+        for length in self._rng.choice(LENGTHS, self._settings.decoys).tolist():
+            between = [e for e in self._entities(length + 1) if e not in (head, tail)][: length - 1]
+            self._lay([head, *between, tail], self._meaningless(length))
+
+    def scattered(self) -> None:
+        for relation in self._meaningless(self._settings.scattered):
+            self._lay(self._entities(2), [relation])
+
+    def hubs(self) -> None:
+        """Tie the last few entities to very many others."""
+        count = self._settings.hub_facts
+        for hub in range(self._settings.entities - self._settings.hubs, self._settings.entities):
+            for other, relation in zip(self._entities(count), self._meaningless(count), strict=True):
+                self._lay([hub, other], [relation])
+
+    def _lay(self, nodes: Sequence[int], relations: Iterable[int]) -> None:
+        """Add the facts that a walk over these nodes needs, as they are stored."""
+        for (u, v), relation in zip(pairwise(nodes), relations, strict=True):
+            self.facts[(u, relation, v) if relation < _RELATIONS else (v, relation - _RELATIONS, u)] = None
+
+    def _meaningless(self, count: int) -> list[int]:
+        """Draw relations other than goals, in either direction: noise, and steps that may complete a rule."""
+        stored = self._rng.integers(GOALS, _RELATIONS, count)
+        walked: list[int] = (stored + _RELATIONS * self._rng.integers(0, 2, count)).tolist()
+        return walked
+
+    def _entities(self, count: int) -> list[int]:
+        """Draw distinct entities that are no hubs."""
+        plain = self._settings.entities - self._settings.hubs
+        drawn: list[int] = self._rng.choice(plain, count, replace=False).tolist()
+        return drawn
 
 
-def _parallels(nodes: list[int], settings: PlantedSettings, rng: np.random.Generator) -> dict[Step, None]:
-    """Put facts of other relations beside every hop: finding the nodes is not yet finding the reason."""
-    facts: dict[Step, None] = {}
-    for pair in pairwise(nodes):
-        for relation in _meaningless(settings, rng, settings.parallels):
-            facts |= _facts_along(list(pair), [relation], settings.relations)
-    return facts
-
-
-def _decoys(head: int, tail: int, settings: PlantedSettings, rng: np.random.Generator) -> dict[Step, None]:
-    """Lay false paths of random relations from head to tail."""
-    facts: dict[Step, None] = {}
-    for length in rng.choice(settings.decoy_lengths, settings.decoys).tolist():
-        between = [e for e in _distinct(settings, rng, length + 1) if e not in (head, tail)][: length - 1]
-        facts |= _facts_along([head, *between, tail], _meaningless(settings, rng, length), settings.relations)
-    return facts
-
-
-def _scattered(settings: PlantedSettings, rng: np.random.Generator) -> dict[Step, None]:
-    facts: dict[Step, None] = {}
-    for relation in _meaningless(settings, rng, settings.scattered):
-        facts |= _facts_along(_distinct(settings, rng, 2), [relation], settings.relations)
-    return facts
-
-
-def _hubs(settings: PlantedSettings, rng: np.random.Generator) -> dict[Step, None]:
-    """Tie the last few entities to very many others."""
-    facts: dict[Step, None] = {}
-    for hub in range(settings.entities - settings.hubs, settings.entities):
-        others = _distinct(settings, rng, settings.hub_facts)
-        for other, relation in zip(others, _meaningless(settings, rng, settings.hub_facts), strict=True):
-            facts |= _facts_along([hub, other], [relation], settings.relations)
-    return facts
-
-
-def _meaningless(settings: PlantedSettings, rng: np.random.Generator, count: int) -> list[int]:
-    """Draw relations other than goals, in either direction: noise, and steps that may or may not complete a rule."""
-    stored = rng.integers(settings.goals, settings.relations, count)
-    walked: list[int] = (stored + settings.relations * rng.integers(0, 2, count)).tolist()
-    return walked
-
-
-def _distinct(settings: PlantedSettings, rng: np.random.Generator, count: int) -> list[int]:
-    """Draw distinct entities that are no hubs."""
-    drawn: list[int] = rng.choice(settings.entities - settings.hubs, count, replace=False).tolist()
-    return drawn
-
-
-def _consequences(rules: Iterable[Rule], facts: Iterable[Step], settings: PlantedSettings) -> dict[Step, None]:
+def _consequences(rules: Iterable[Rule], facts: Iterable[Triple], entities: int) -> dict[Triple, None]:
     """Find every fact that follows from the rules, planted or by chance, once each."""
-    neighbours = _neighbours(facts, settings.relations)
+    neighbours = _neighbours(facts)
     return {
         (head, rule.relation, path[-1][2]): None
         for rule in rules
-        for head in range(settings.entities)
-        for path in _walk(neighbours, head, rule.body)
+        for head in range(entities)
+        for path in _walks(neighbours, head, rule.body)
     }
 
 
-def _neighbours(facts: Iterable[tuple[int, ...]], size: int) -> Neighbours:
+def _neighbours(facts: Iterable[tuple[int, ...]]) -> Neighbours:
     found: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for head, relation, tail in facts:
         found[head, relation].append(tail)
-        found[tail, relation + size].append(head)
+        found[tail, relation + _RELATIONS].append(head)
     return dict(found)
 
 
-def _walk(neighbours: Neighbours, source: int, body: tuple[int, ...]) -> Iterator[tuple[Step, ...]]:
-    """Yield every loopless walk from an entity along a body."""
-    walks: list[tuple[Step, ...]] = [()]
+def _walks(neighbours: Neighbours, source: int, body: tuple[int, ...]) -> list[tuple[Triple, ...]]:
+    """Return every loopless walk from an entity along a body."""
+    walks: list[tuple[Triple, ...]] = [()]
     for relation in body:
         walks = [
             (*walk, (end, relation, target))
@@ -273,18 +249,8 @@ def _walk(neighbours: Neighbours, source: int, body: tuple[int, ...]) -> Iterato
             for target in neighbours.get((end, relation), ())
             if target != source and all(target != step[2] for step in walk)
         ]
-    yield from walks
+    return walks
 
 
-def _array(facts: Iterable[Step]) -> Triples:
+def _array(facts: Iterable[Triple]) -> Triples:
     return np.array(list(facts), dtype=np.int64).reshape(-1, 3)
-
-
-def _inverse(relation: int, size: int) -> int:
-    return relation + size if relation < size else relation - size
-
-
-def _relation_names(settings: PlantedSettings) -> tuple[str, ...]:
-    """Name relations so that their ids are in sorted order too."""
-    kinds = (("goal", settings.goals), ("noise", settings.noises), ("step", settings.steps))
-    return tuple(f"{kind}_{i:02d}" for kind, count in kinds for i in range(count))

@@ -9,8 +9,10 @@ from powerlink.errors import SettingsError
 from powerlink.kg.cleaning import fact_keys
 from powerlink.kg.knowledge_graph import Split, Triples
 
+_SHARE = 0.1  # of the facts for validation, and as many for testing
 
-def split_facts(facts: Triples, *, seed: int = 0, valid: float = 0.1, test: float = 0.1) -> dict[Split, Triples]:
+
+def split_facts(facts: Triples, *, seed: int = 0) -> dict[Split, Triples]:
     """Return the three splits of distinct facts, (n, 3) each, sorted by head, relation and tail.
 
     The same facts and the same seed give the same splits, whatever the order of the rows. Train keeps what it
@@ -18,22 +20,16 @@ def split_facts(facts: Triples, *, seed: int = 0, valid: float = 0.1, test: floa
     """
     if seed < 0:
         raise SettingsError(f"the seed of a split must be 0 or more, not {seed}")
-    if valid < 0 or test < 0 or valid + test >= 1:
-        raise SettingsError(f"valid and test must be shares that sum to less than 1, not {valid} and {test}")
     ordered = facts[np.argsort(fact_keys(facts))]
     order = np.random.default_rng(seed).permutation(len(ordered))
     spare = order[~_needed(ordered[order])]
-    num_valid, num_test = round(len(facts) * valid), round(len(facts) * test)
-    if num_valid + num_test > len(spare):
-        num_valid = len(spare) * num_valid // (num_valid + num_test)
-        num_test = len(spare) - num_valid
-    chosen = {"valid": spare[:num_valid], "test": spare[num_valid : num_valid + num_test]}
-    held_out = np.zeros(len(ordered), dtype=bool)
-    held_out[spare[: num_valid + num_test]] = True
+    most = round(len(facts) * _SHARE)
+    num_valid = min(most, len(spare) // 2)
+    valid, test = np.sort(spare[:num_valid]), np.sort(spare[num_valid:][:most])
     return {
-        "train": ordered[~held_out],
-        "valid": ordered[np.sort(chosen["valid"])],
-        "test": ordered[np.sort(chosen["test"])],
+        "train": np.delete(ordered, np.concatenate([valid, test]), axis=0),
+        "valid": ordered[valid],
+        "test": ordered[test],
     }
 
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from powerlink.errors import DataError, OutputError, SettingsError
-from powerlink.kg.knowledge_graph import SPLITS, KnowledgeGraph, Names, Triples
+from powerlink.kg.knowledge_graph import SPLITS, KnowledgeGraph, Names, Split, Triples
 
 FORMAT = "powerlink graph"
 VERSION = 1
 _DESCRIPTION = "graph.json"
-_COLUMNS = ("head", "relation", "tail")
+_FACT = ("head", "relation", "tail")
 
 
 def is_stored_graph(folder: Path) -> bool:
@@ -43,10 +43,10 @@ def save_graph(kg: KnowledgeGraph, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _DESCRIPTION).unlink(missing_ok=True)  # written last: a folder without it is not whole
         for split in SPLITS:
-            _write(folder, split, dict(zip(_COLUMNS, kg.facts(split).T, strict=True)))
+            _write(folder, split, dict(zip(_FACT, kg.facts(split).T, strict=True)))
         for stem, names in (("entities", kg.entities), ("relations", kg.relations)):
             labels = [names.labels.get(name) for name in names.ids]
-            _write(folder, stem, {"id": _text(names.ids), "label": _text(labels)})
+            _write(folder, stem, {"id": pa.array(names.ids, pa.string()), "label": pa.array(labels, pa.string())})
         (folder / _DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise OutputError(f"the graph cannot be written to {folder}: {error.strerror or error}") from None
@@ -55,14 +55,11 @@ def save_graph(kg: KnowledgeGraph, folder: Path) -> None:
 def load_graph(folder: Path) -> KnowledgeGraph:
     """Read a folder that `save_graph` wrote, and check that nothing in it has changed."""
     description = _description(folder)
-    entities, relations = (
-        _names(folder, stem, kind) for stem, kind in (("entities", "entity"), ("relations", "relation"))
-    )
     try:
         kg = KnowledgeGraph(
             str(description["name"]),
-            entities,
-            relations,
+            _names(folder, "entities", "entity"),
+            _names(folder, "relations", "relation"),
             train=_facts(folder, "train"),
             valid=_facts(folder, "valid"),
             test=_facts(folder, "test"),
@@ -76,10 +73,6 @@ def load_graph(folder: Path) -> KnowledgeGraph:
             f"{description['fingerprint']}; write it again"
         )
     return kg
-
-
-def _text(values: Any) -> pa.Array:
-    return pa.array(values, pa.string())
 
 
 def _write(folder: Path, stem: str, columns: dict[str, Any]) -> None:
@@ -100,32 +93,30 @@ def _description(folder: Path) -> dict[str, Any]:
         raise DataError(f"{folder} has version {description.get('version')} of the format; expected version {VERSION}")
     if not isinstance(description.get("notes"), list):
         raise DataError(f"{path} is damaged: its notes are no list; write the graph again")
-    if missing := {"name", "fingerprint", "notes"} - description.keys():
+    if missing := {"name", "fingerprint"} - description.keys():
         raise DataError(f"{path} lacks {', '.join(sorted(missing))}; write the graph again")
     return description
 
 
-def _read(folder: Path, stem: str, columns: tuple[str, ...]) -> pa.Table:
+def _columns(folder: Path, stem: str, *names: str) -> list[pa.ChunkedArray]:
     path = folder / f"{stem}.parquet"
     try:
-        table = pq.read_table(path, columns=list(columns), page_checksum_verification=True)
+        table = pq.read_table(path, columns=list(names), page_checksum_verification=True)
     except FileNotFoundError:
         raise DataError(f"{folder} is not whole: there is no {path.name} in it; write it again") from None
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} is damaged ({str(error).splitlines()[0]}); write the graph again") from None
-    if table.column_names != list(columns):
-        raise DataError(f"{path} has columns {table.column_names}; expected {list(columns)}")
-    return table
+    if table.column_names != list(names):
+        raise DataError(f"{path} has columns {table.column_names}; expected {list(names)}")
+    return list(table.columns)
 
 
-def _facts(folder: Path, split: str) -> Triples:
-    table = _read(folder, split, _COLUMNS)
-    facts = np.empty((table.num_rows, 3), dtype=np.int64)
-    for place, column in enumerate(table.columns):
-        facts[:, place] = column.to_numpy()
-    return facts
+def _facts(folder: Path, split: Split) -> Triples:
+    return np.stack([column.to_numpy() for column in _columns(folder, split, *_FACT)], axis=1).astype(
+        np.int64, copy=False
+    )
 
 
 def _names(folder: Path, stem: str, kind: str) -> Names:
-    ids, labels = (column.to_pylist() for column in _read(folder, stem, ("id", "label")).columns)
+    ids, labels = (column.to_pylist() for column in _columns(folder, stem, "id", "label"))
     return Names(kind, tuple(ids), {name: label for name, label in zip(ids, labels, strict=True) if label is not None})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import gzip
 import io
 import re
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,10 +16,10 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from powerlink.errors import DataError
-from powerlink.kg.faults import find_fault
-from powerlink.kg.layout import FACTS, Layout, TextShape
+from powerlink.kg.layout import Layout, TextShape, find_fault
 
 TABLE_FORMATS = (".tsv", ".txt", ".csv", ".parquet")
+_LINES = (".tsv", ".txt")  # formats without header lines, a row a line
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 24  # bytes; also the longest line that can be read
@@ -41,6 +41,29 @@ def read_bytes(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
+def line_of(path: Path, place: int) -> str:
+    """Name where the row `place` of a table stands: its line, where rows are lines."""
+    return f"{path}, {'line' if file_format(path) in _LINES else 'row'} {place + 1}"
+
+
+def table_in(folder: Path, *stems: str) -> Path | None:
+    """Return the one table in the folder with one of these stems, or None."""
+    wanted = {f"{stem}{kind}{gz}" for stem in stems for kind in TABLE_FORMATS for gz in ("", ".gz")}
+    found = [entry for entry in entries(folder) if {entry.name, entry.name.lower()} & wanted and entry.is_file()]
+    if len(found) > 1:
+        listed = " and ".join(entry.name for entry in found)
+        raise DataError(f"{folder} holds {listed}; expected one file of {stems[0]}, so remove the other")
+    return found[0] if found else None
+
+
+def entries(folder: Path) -> list[Path]:
+    """Return what a folder holds, in the order of the names."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise DataError(f"{folder} cannot be read: {error.strerror}") from None
+
+
 def read_columns(path: Path, layout: Layout) -> list[pa.DictionaryArray]:
     """Return the layout's columns as dictionary-encoded text, one entry per line of the file."""
     kind = file_format(path)
@@ -49,24 +72,40 @@ def read_columns(path: Path, layout: Layout) -> list[pa.DictionaryArray]:
     data = read_bytes(path).removeprefix(_BOM).rstrip(b"\r\n")
     if not data:
         raise DataError(f"{path} is empty; expected lines of {layout}")
+    first_columns = range(len(layout.columns))
     if kind == ".csv":
-        return _csv_columns(path, data, layout)
-    needed = len(layout.columns)
+        fields = _first_record(data)
+        header = layout.header_positions(fields)
+        width = len(fields) if header else layout.width(len(fields))
+        data += b"\n"  # a lone header counts as a line only when it ends
+        return _good(path, data, layout, TextShape(",", width, header or first_columns, header is not None))
     if kind == ".txt" and b"\t" not in _first_line(data):
-        if layout is FACTS and b"\t" not in data:
-            with contextlib.suppress(DataError):  # single blanks need no rewriting, which is ten times slower
-                return _parsed(path, data, layout, TextShape(" ", needed, tuple(range(needed))))
-        data = _tabs_for_spaces(data, layout)
-    width = max(needed, _first_line(data).count(b"\t") + 1) if layout.more_columns else needed
-    return _parsed(path, data, layout, TextShape("\t", width, tuple(range(needed))))
+        if not layout.more_columns and b"\t" not in data:  # rewriting takes ten times as long, and often need not be
+            columns, reason = _parsed(data, layout, TextShape(" ", len(first_columns), first_columns))
+            if reason is None:
+                return columns
+        data = _tabs_for_blanks(data, layout)
+    width = layout.width(_first_line(data).count(b"\t") + 1)
+    return _good(path, data, layout, TextShape("\t", width, first_columns))
+
+
+def header_in_lines(path: Path, first: Sequence[str], layout: Layout) -> bool:
+    """Say whether the first row of a file without header lines looks like one all the same."""
+    return file_format(path) in _LINES and layout.header_positions(first) is not None
 
 
 def _first_line(data: bytes) -> bytes:
-    end = re.search(rb"[\r\n]", data)
-    return data[: end.start()] if end else data
+    return data[: found.start()] if (found := re.search(rb"[\r\n]", data)) else data
 
 
-def _tabs_for_spaces(data: bytes, layout: Layout) -> bytes:
+def _first_record(data: bytes) -> list[str]:
+    try:
+        return next(csv.reader(io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")))
+    except (UnicodeDecodeError, csv.Error):
+        return []  # whatever is wrong is wrong for the search for a fault as well
+
+
+def _tabs_for_blanks(data: bytes, layout: Layout) -> bytes:
     """Separate by tabs what was separated by runs of blanks; the last column of labels keeps its blanks."""
     trimmed = re.sub(rb"[ \t]+(?=[\r\n]|\Z)|(?:(?<=[\r\n])|\A)[ \t]+", b"", data)
     if layout.more_columns:
@@ -74,20 +113,17 @@ def _tabs_for_spaces(data: bytes, layout: Layout) -> bytes:
     return re.sub(rb"[ \t]+", b"\t", trimmed)
 
 
-def _csv_columns(path: Path, data: bytes, layout: Layout) -> list[pa.DictionaryArray]:
-    try:
-        fields = next(csv.reader(io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")))
-    except (UnicodeDecodeError, csv.Error):
-        fields = []  # whatever is wrong is wrong for the scan below as well
-    positions = layout.header_positions(fields)
-    width = len(fields) if positions or layout.width_fits(len(fields)) else len(layout.columns)
-    chosen = positions or tuple(range(len(layout.columns)))
-    shape = TextShape(",", width, chosen, header=positions is not None)
-    return _parsed(path, data + b"\n", layout, shape)  # a lone header counts as a line only when it ends
-
-
-def _parsed(path: Path, data: bytes, layout: Layout, shape: TextShape) -> list[pa.DictionaryArray]:
+def _good(path: Path, data: bytes, layout: Layout, shape: TextShape) -> list[pa.DictionaryArray]:
     """Parse delimited text; on any failure a slow scan finds the line to name."""
+    columns, reason = _parsed(data, layout, shape)
+    if reason:
+        fault = find_fault(data, layout, shape)
+        raise DataError(f"{path}, {fault}" if fault else f"{path} cannot be read: {reason}")
+    return columns
+
+
+def _parsed(data: bytes, layout: Layout, shape: TextShape) -> tuple[list[pa.DictionaryArray], str | None]:
+    """Return the columns, and what is wrong with them, if anything."""
     names = [str(i) for i in range(shape.width)]
     try:
         table = pacsv.read_csv(
@@ -109,19 +145,11 @@ def _parsed(path: Path, data: bytes, layout: Layout, shape: TextShape) -> list[p
             ),
         )
         columns = [column.unify_dictionaries().combine_chunks() for column in table.columns]
-        reason = "a field is empty" if any(map(_has_blank, columns[: layout.required])) else None
     except pa.ArrowInvalid as error:
-        columns, reason = [], str(error).splitlines()[0]
-        if "straddl" in reason:
-            reason = f"a line is longer than {_BLOCK >> 20} MB"
-    if reason:
-        fault = find_fault(data, layout, shape)
-        raise DataError(f"{path}, {fault}" if fault else f"{path} cannot be read: {reason}")
-    return columns
-
-
-def _has_blank(column: pa.DictionaryArray) -> bool:
-    return bool(pc.index(column.dictionary, "").as_py() >= 0)
+        reason = str(error).splitlines()[0]
+        return [], f"a line is longer than {_BLOCK >> 20} MB" if "straddl" in reason else reason
+    blank = any(_place_of_blank(column.dictionary) >= 0 for column in columns[: layout.required])
+    return columns, "a field is empty" if blank else None
 
 
 def _parquet_columns(path: Path, layout: Layout) -> list[pa.DictionaryArray]:
@@ -145,8 +173,12 @@ def _parquet_columns(path: Path, layout: Layout) -> list[pa.DictionaryArray]:
         except (pa.ArrowException, NotImplementedError):
             what = f"{path}: column {table.column_names[position]!r} of type {column.type}"
             raise DataError(f"{what} cannot be read as text; expected UTF-8 text or whole numbers") from None
-        blank = pc.index(text, "").as_py()
+        blank = _place_of_blank(text)
         if place < layout.required and blank >= 0:
             raise DataError(f"{path}, row {blank + 1}: {layout.columns[place]} is missing; expected {layout}")
         columns.append(text.dictionary_encode())
     return columns
+
+
+def _place_of_blank(texts: pa.Array) -> int:
+    return int(pc.index(texts, "").as_py())

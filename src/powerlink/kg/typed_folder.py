@@ -27,12 +27,12 @@ from powerlink.kg.explained_links import ExplainedLinks, Triple
 from powerlink.kg.knowledge_graph import SPLITS, Names, Split, Triples
 from powerlink.kg.layout import Layout
 from powerlink.kg.link_labels import read_truth
-from powerlink.kg.tables import TABLE_FORMATS, file_format, read_columns
+from powerlink.kg.tables import line_of, read_columns, table_in
 
+_NODE = ("type", "id")
 _EDGE = ("source type", "source", "relation", "target type", "target")
-_EDGE_HEADERS = (_EDGE, ("src_type", "src", "relation", "dst_type", "dst"))
-NODES = Layout(columns=("type", "id"), headers=(("type", "id"),), more_columns=False, required=2)
-EDGES = Layout(columns=_EDGE, headers=_EDGE_HEADERS, more_columns=False, required=5)
+NODES = Layout(_NODE, headers=(_NODE,), required=2)
+EDGES = Layout(_EDGE, headers=(_EDGE, ("src_type", "src", "relation", "dst_type", "dst")), required=5)
 
 Row = tuple[str, str, str]  # the names of source, relation and target
 
@@ -62,13 +62,13 @@ class TypedNames:
             try:
                 found[place] = self.triple(row)
             except DataError as error:
-                raise DataError(f"{_line(file, place)}: {error}") from None
+                raise DataError(f"{line_of(file, place)}: {error}") from None
         return found
 
 
 def is_typed_folder(folder: Path) -> bool:
     """Say whether a folder holds tables of typed nodes and edges."""
-    return bool(_table(folder, "nodes") and _table(folder, "edges"))
+    return bool(table_in(folder, "nodes") and table_in(folder, "edges"))
 
 
 def read_links(folder: Path, *, name: str | None = None) -> ExplainedLinks:
@@ -113,25 +113,11 @@ def read_links(folder: Path, *, name: str | None = None) -> ExplainedLinks:
     )
 
 
-def _table(folder: Path, stem: str) -> Path | None:
-    """Return the one table in the folder with this stem, or None."""
-    found = [file for kind in TABLE_FORMATS for gz in ("", ".gz") if (file := folder / f"{stem}{kind}{gz}").is_file()]
-    if len(found) > 1:
-        listed = " and ".join(file.name for file in found)
-        raise DataError(f"{folder} holds {listed}; expected one file of {stem}, so remove the other")
-    return found[0] if found else None
-
-
 def _needed(folder: Path, stem: str) -> Path:
-    file = _table(folder, stem)
+    file = table_in(folder, stem)
     if file is None:
         raise DataError(f"{folder} has no {stem} file: expected {stem}.tsv (or .txt, .csv, .parquet, .gz)")
     return file
-
-
-def _line(file: Path, place: int) -> str:
-    """Name the line that the row `place` of a table stands in, where rows are lines."""
-    return f"{file}, {'line' if file_format(file) in ('.tsv', '.txt') else 'row'} {place + 1}"
 
 
 def _hint(name: str, known: dict[str, int]) -> str:
@@ -145,7 +131,7 @@ def _nodes(file: Path, relation: dict[str, int]) -> tuple[tuple[str, ...], Typed
     node: dict[str, int] = {}
     for place, (kind, number) in enumerate(zip(types, ids, strict=True)):
         if node.setdefault(f"{kind}:{number}", place) != place:
-            raise DataError(f"{_line(file, place)}: {kind} {number} is there twice; expected each node once")
+            raise DataError(f"{line_of(file, place)}: {kind} {number} is there twice; expected each node once")
     return tuple(types), TypedNames(file.name, node, relation)
 
 
@@ -158,14 +144,16 @@ def _edge_rows(file: Path, only: str | None = None) -> list[Row]:
     ]
     for place, (_, relation, _) in enumerate(rows):
         if only is not None and relation != only:
-            raise DataError(f"{_line(file, place)}: the relation is {relation!r}; expected {only!r} by the file's name")
+            raise DataError(
+                f"{line_of(file, place)}: the relation is {relation!r}; expected {only!r} by the file's name"
+            )
     return rows
 
 
 def _predicted(folder: Path, rows: Sequence[Row]) -> str:
     """Return the relation that has a file of training links."""
     relations = dict.fromkeys(relation for _, relation, _ in rows)
-    found = [relation for relation in relations if _table(folder, f"{relation}_train")]
+    found = [relation for relation in relations if table_in(folder, f"{relation}_train")]
     if len(found) != 1:
         listed = ", ".join(relations)
         what = f"has training links of {' and '.join(found)}" if found else "has no file of training links"
@@ -191,8 +179,17 @@ def _reverses(rows: Sequence[Row], predicted: str) -> dict[str, str]:
 
 
 def _splits(folder: Path, predicted: str, names: TypedNames, links: Triples) -> dict[Split, NDArray[np.int64]]:
-    """Return the rows of `links` in each split; a link is in one split only."""
-    splits = {split: _split(folder, predicted, split, names, links) for split in SPLITS}
+    """Return the rows of `links` that each split's file lists, in its order; a link is in one split only."""
+    row = {tuple(link): place for place, link in enumerate(links.tolist())}
+    splits = {split: np.empty(0, dtype=np.int64) for split in SPLITS}
+    for split in SPLITS:
+        if file := table_in(folder, f"{predicted}_{split}"):
+            listed = list(map(tuple, names.triples(file, _edge_rows(file, predicted)).tolist()))
+            for place, link in enumerate(listed):
+                if link not in row:
+                    what = "the link is not in the file of edges; expected it there, too"
+                    raise DataError(f"{line_of(file, place)}: {what}")
+            splits[split] = np.array([row[link] for link in dict.fromkeys(listed)], dtype=np.int64)
     again = np.flatnonzero(np.bincount(np.concatenate(list(splits.values())), minlength=len(links)) > 1)
     if len(again):
         source, target = (list(names.node)[node] for node in links[again[0], [0, 2]])
@@ -200,19 +197,6 @@ def _splits(folder: Path, predicted: str, names: TypedNames, links: Triples) -> 
     return splits
 
 
-def _split(folder: Path, predicted: str, split: Split, names: TypedNames, links: Triples) -> NDArray[np.int64]:
-    """Return the rows of `links` that a split's file lists, in its order."""
-    file = _table(folder, f"{predicted}_{split}")
-    if file is None:
-        return np.empty(0, dtype=np.int64)
-    place = {tuple(link): row for row, link in enumerate(links.tolist())}
-    listed = names.triples(file, _edge_rows(file, predicted)).tolist()
-    for number, link in enumerate(listed):
-        if tuple(link) not in place:
-            raise DataError(f"{_line(file, number)}: the link is not in the file of edges; expected it there, too")
-    return np.array(list(dict.fromkeys(place[tuple(link)] for link in listed)), dtype=np.int64)
-
-
 def _negatives(folder: Path, predicted: str, split: Split, names: TypedNames) -> Triples:
-    file = _table(folder, f"{predicted}_{split}_negatives")
+    file = table_in(folder, f"{predicted}_{split}_negatives")
     return names.triples(file, _edge_rows(file, predicted)) if file else np.empty((0, 3), dtype=np.int64)

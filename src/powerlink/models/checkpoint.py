@@ -33,8 +33,8 @@ from powerlink.models.shards import INDEX, SINGLE, halved, load_weights, overall
 from powerlink.models.subject import Subject
 from powerlink.models.training import TrainingSettings
 
-FORMAT = 2
-READABLE = (1, 2)  # 1: a single file, whose hash is the model's
+FORMAT = 3
+READABLE = (1, 2, 3)  # 1: a single file, whose hash is the model's; before 3 the settings of all parts in one
 KEYS = {"model": dict, "training": dict, "graph": dict, "accuracy": dict, "finished": bool, "weights": str}
 
 
@@ -136,15 +136,14 @@ def read_description(folder: Path) -> dict[str, Any]:
     if description["format"] not in READABLE:
         raise ModelError(
             f"{path} has format {description['format']}; "
-            f"this version of powerlink reads {' and '.join(map(str, READABLE))}"
+            f"this version of powerlink reads {', '.join(map(str, READABLE))}"
         )
     for key, kind in KEYS.items():
         if not isinstance(description.get(key), kind):
             raise ModelError(f"{path} is damaged (it lacks a proper {key!r}): train or copy the model again")
-    for part, key in (("graph", "name"), ("graph", "fingerprint"), ("model", "encoder"), ("model", "decoder")):
-        if not isinstance(description[part].get(key), str):
-            raise ModelError(f"{path} is damaged (its {part} lacks a proper {key!r}): train or copy the model again")
-    description["model"].setdefault("interleave", False)  # as ConvE was before it was a setting
+    for key in ("name", "fingerprint"):
+        if not isinstance(description["graph"].get(key), str):
+            raise ModelError(f"{path} is damaged (its graph lacks a proper {key!r}): train or copy the model again")
     if description["format"] == 1:
         description["files"] = {SINGLE: description["weights"]}
     files = description.get("files")
@@ -195,11 +194,8 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Subjec
 def read_settings(folder: Path, description: Mapping[str, Any]) -> tuple[ModelSettings, TrainingSettings]:
     """Rebuild the settings a model folder describes."""
     try:
-        shape = dict(description["model"])
-        shape["widths"] = tuple(shape["widths"])
-        shape["image"] = tuple(shape["image"]) if shape.get("image") else None
-        return ModelSettings(**shape), TrainingSettings(**description["training"])
-    except (TypeError, KeyError, SettingsError) as error:
+        return ModelSettings.described(description["model"]), TrainingSettings(**description["training"])
+    except (TypeError, ValueError, KeyError, AttributeError, SettingsError) as error:
         raise ModelError(f"{folder / 'model.json'} describes a model this version does not know ({error})") from error
 
 

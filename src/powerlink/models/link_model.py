@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,59 +14,88 @@ from torch import Tensor, nn
 from powerlink.errors import SettingsError
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.focus import focus
-from powerlink.models.decoders import ConvE, DistMult, TransE
-from powerlink.models.encoders import RGCN, WGCN, CompGCN
-from powerlink.models.encoders.compgcn import Composition
-from powerlink.models.encoders.layered import Prepared
-from powerlink.models.protocol import Embeddings
-from powerlink.settings import check_settings, setting
-
-EncoderName = Literal["rgcn", "wgcn", "compgcn"]
-DecoderName = Literal["transe", "distmult", "conve"]
-ENCODERS: tuple[EncoderName, ...] = ("rgcn", "wgcn", "compgcn")
-DECODERS: tuple[DecoderName, ...] = ("transe", "distmult", "conve")
-# RGCN and WGCN as in the paper, where CompGCN has one layer or two; with two it sees the middle of a path.
-DEFAULT_LAYERS: dict[EncoderName, int] = {"rgcn": 1, "wgcn": 2, "compgcn": 2}
+from powerlink.models.catalog import find_decoder, find_encoder, settings_by_part
+from powerlink.models.encoders.layered import LayeredEncoder, Prepared
+from powerlink.models.part import PartSettings
+from powerlink.models.protocol import Abilities, Embeddings
+from powerlink.settings import check_settings, setting, settings_of
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, init=False)
 class ModelSettings:
     """All that decides a model's shape; saved beside its weights."""
 
-    encoder: EncoderName = "compgcn"
-    decoder: DecoderName = "distmult"
-    widths: tuple[int, ...] = (100, 100, 100)  # input, then each layer's output
+    encoder: LayeredEncoder.Settings
+    decoder: PartSettings
+    widths: tuple[int, ...]  # input, then each layer's output
     output_dropout: float = setting(0.2, "dropout on what the encoder returns", least=0, most=1)
-    layer_dropout: float = setting(0.1, "dropout in every layer", least=0, most=1)
-    blocks: int = setting(5, "RGCN: blocks of each relation's matrix; widths must divide by it", least=1)
-    self_loop: bool = setting(False, "WGCN: a node hears itself")
-    degree_norm: bool = setting(False, "WGCN: messages times 1/√(deg(source)·deg(target)), as in the other two")
-    first_relation_weight: float = setting(1.0, "WGCN: what every relation's weight begins at")
-    composition: Composition = setting("mult", "CompGCN: how a neighbour and a relation make a message")
-    layer_bias: bool = setting(False, "CompGCN: a bias in every layer")
-    margin: float = setting(9.0, "TransE: the score of a triple without distance")
-    filters: int = setting(200, "ConvE: how many filters", least=1)
-    kernel: int = setting(7, "ConvE: their height and width", least=1)
-    image: tuple[int, int] | None = setting(None, "ConvE: rows × columns of one vector; None: the squarest")
-    interleave: bool = setting(True, "ConvE: head's and relation's numbers in turn, not one image above the other")
-    input_dropout: float = setting(0.2, "ConvE: dropout on the image", least=0, most=1)
-    feature_dropout: float = setting(0.2, "ConvE: dropout on the filters' maps", least=0, most=1)
-    hidden_dropout: float = setting(0.3, "ConvE: dropout on the projection", least=0, most=1)
+
+    def __init__(
+        self,
+        *,
+        encoder: LayeredEncoder.Settings | str = "compgcn",
+        decoder: PartSettings | str = "distmult",
+        widths: Sequence[int] = (100, 100, 100),
+        output_dropout: float = 0.2,
+        **own: Any,
+    ) -> None:
+        """Take parts by their settings or by name, and beside them, as `own`, single settings of either."""
+        parts: dict[str, PartSettings] = {
+            "encoder": find_encoder(encoder).Settings() if isinstance(encoder, str) else encoder,
+            "decoder": find_decoder(decoder).Settings() if isinstance(decoder, str) else decoder,
+        }
+        if strange := own.keys() - _settings_of(*map(type, parts.values())):
+            pair, name = "-".join(part.name for part in parts.values()), min(strange)
+            raise SettingsError(f"{pair} has no setting {name!r}{_who_has(name)}")
+        widths = tuple(widths)
+        if len(widths) < 2 or min(widths) < 1:
+            raise SettingsError(f"a model needs at least one layer and positive widths, not {widths}")
+        for place, part in parts.items():
+            theirs = {name: value for name, value in own.items() if name in settings_of(type(part))}
+            object.__setattr__(self, place, replace(part, **theirs).fitted(widths))
+        object.__setattr__(self, "widths", widths)
+        object.__setattr__(self, "output_dropout", output_dropout)
+        check_settings(self)
+
+    @classmethod
+    def described(cls, told: Mapping[str, Any]) -> ModelSettings:
+        """Rebuild settings from what `asdict` made of them, or from the flat form of before, which told all parts'."""
+        told = _with_tuples(told)
+        if isinstance(told["encoder"], str):
+            told = {"interleave": False} | told  # as ConvE was before it was a setting
+            own = _settings_of(find_encoder(told["encoder"]).Settings, find_decoder(told["decoder"]).Settings)
+            strange = _settings_of(*settings_by_part().values()) - own
+            return cls(**{name: value for name, value in told.items() if name not in strange})
+        encoder, decoder = _with_tuples(told.pop("encoder")), _with_tuples(told.pop("decoder"))
+        return cls(
+            encoder=find_encoder(encoder.pop("name")).Settings(**encoder),
+            decoder=find_decoder(decoder.pop("name")).Settings(**decoder),
+            **told,
+        )
 
     @property
     def name(self) -> str:
-        return f"{self.encoder}-{self.decoder}"
+        return f"{self.encoder.name}-{self.decoder.name}"
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-        if self.encoder not in ENCODERS:
-            raise SettingsError(f"there is no encoder {self.encoder!r}; there are {', '.join(ENCODERS)}")
-        if self.decoder not in DECODERS:
-            raise SettingsError(f"there is no decoder {self.decoder!r}; there are {', '.join(DECODERS)}")
-        if len(self.widths) < 2 or min(self.widths) < 1:
-            raise SettingsError(f"a model needs at least one layer and positive widths, not {self.widths}")
-        if self.encoder == "rgcn" and any(width % self.blocks for width in self.widths):
-            raise SettingsError(f"RGCN's widths {self.widths} must divide by its number of blocks, {self.blocks}")
+    def flat(self) -> dict[str, Any]:
+        """Return all settings by name, the parts' own beside the model's."""
+        own = asdict(self.encoder) | asdict(self.decoder)
+        del own["name"]
+        return {**vars(self), "encoder": self.encoder.name, "decoder": self.decoder.name, **own}
+
+
+def _with_tuples(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+
+
+def _settings_of(*kinds: type[PartSettings]) -> set[str]:
+    return {name for kind in kinds for name in settings_of(kind)}
+
+
+def _who_has(name: str) -> str:
+    """Return the parts that do have a setting, to be added to a refusal; nothing where none has."""
+    having = [part for part, kind in settings_by_part().items() if name in settings_of(kind)]
+    return f"; {' and '.join(having)} {'has' if len(having) == 1 else 'have'} it" if having else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,27 +111,37 @@ class _Pairs:
 class EncoderDecoder(nn.Module):
     """A trainable LinkModel: an encoder's vectors, read by a decoder."""
 
-    adds_messages: ClassVar[bool] = True  # every encoder here ends its messages in one weighted sum per node
-
     def __init__(self, settings: ModelSettings, num_entities: int, num_relations: int) -> None:
         super().__init__()
         self.settings = settings
         self.num_entities = num_entities
         self.num_relations = num_relations
-        self.encoder = _build_encoder(settings, num_entities, num_relations)
-        self.decoder = _build_decoder(settings)
+        encoder, decoder = find_encoder(settings.encoder.name), find_decoder(settings.decoder.name)
+        self.encoder = encoder(settings.encoder, num_entities, num_relations, settings.widths)
+        self.decoder = decoder(settings.decoder, settings.widths[-1])
         # An untrained model holds each of N tails for right once in N times. From zero it would first have to learn
         # that nearly everything is wrong, and bend its vectors for it.
         bias = torch.full((num_entities,), -math.log(num_entities))
-        self.bias = nn.Parameter(bias) if self.decoder.uses_bias else None
+        self.bias = None if self.decoder.measures_distance else nn.Parameter(bias)
         self.encoder.scale_output(self.decoder.first_scale(settings.widths[-1], num_entities))
-        if isinstance(self.decoder, TransE) and isinstance(self.encoder, CompGCN):
-            self.encoder.size_inputs()  # distances want the size asked for; products learn as well from less
+        if self.decoder.measures_distance:
+            self.encoder.size_inputs()  # products learn as well from less
         self.output_dropout = nn.Dropout(settings.output_dropout)
 
     @property
     def num_layers(self) -> int:
         return len(self.settings.widths) - 1
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(
+            EncoderDecoder,
+            adds_messages=True,  # every LayeredEncoder ends its messages in one weighted sum per node
+            score_tails=self.score_tails,
+            score_tails_of=self.score_tails_of,
+            prepare_logits=self.prepare_logits,
+            in_double=self.in_double,
+        )
 
     def encode(self, graph: Edges, edge_weight: Tensor | None = None) -> Embeddings:
         """Pass messages over the graph, each multiplied by its edge's weight (num_edges,)."""
@@ -182,44 +221,3 @@ def build_model(settings: ModelSettings, num_entities: int, num_relations: int, 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return EncoderDecoder(settings, num_entities, num_relations)
-
-
-def _build_encoder(settings: ModelSettings, num_entities: int, num_relations: int) -> RGCN | WGCN | CompGCN:
-    widths, dropout = settings.widths, settings.layer_dropout
-    if settings.encoder == "rgcn":
-        return RGCN(num_entities, num_relations, widths, blocks=settings.blocks, dropout=dropout)
-    if settings.encoder == "wgcn":
-        return WGCN(
-            num_entities,
-            num_relations,
-            widths,
-            self_loop=settings.self_loop,
-            degree_norm=settings.degree_norm,
-            first_relation_weight=settings.first_relation_weight,
-            dropout=dropout,
-        )
-    return CompGCN(
-        num_entities,
-        num_relations,
-        widths,
-        composition=settings.composition,
-        dropout=dropout,
-        bias=settings.layer_bias,
-    )
-
-
-def _build_decoder(settings: ModelSettings) -> TransE | DistMult | ConvE:
-    if settings.decoder == "transe":
-        return TransE(settings.margin)
-    if settings.decoder == "distmult":
-        return DistMult()
-    return ConvE(
-        settings.widths[-1],
-        filters=settings.filters,
-        kernel=settings.kernel,
-        image=settings.image,
-        interleave=settings.interleave,
-        input_dropout=settings.input_dropout,
-        feature_dropout=settings.feature_dropout,
-        hidden_dropout=settings.hidden_dropout,
-    )

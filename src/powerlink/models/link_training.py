@@ -28,7 +28,7 @@ from powerlink.settings import check_settings, setting
 class LinkTrainingSettings:
     """How a model is trained on links."""
 
-    epochs: int = setting(100, "steps over all links at once", least=0)
+    epochs: int = setting(100, "steps over all links at once", least=1)
     lr: float = setting(0.003, "Adam's learning rate", above=0)
     seed: int = setting(0, "everything random follows from it", least=0)
 

@@ -43,11 +43,13 @@ TRAINING = TrainingSettings(
 )
 
 Changes = Mapping[str, Any]
+BIASED = {"layer_dropout": 0.2, "layer_bias": True}
+MORE_FILTERS = {"filters": 250, "feature_dropout": 0.1, "hidden_dropout": 0.4}
 Row = tuple[str, str, float, tuple[int, ...], float, Changes]
 PAPER: tuple[Row, ...] = (
     # dataset, model, test MRR, widths, dropout on the encoder's output, rest of the shape
-    (FB, "rgcn-transe", 0.210, (150, 150), 0.2, {"blocks": 5}),
-    (FB, "rgcn-distmult", 0.380, (150, 150), 0.3, {"blocks": 5}),
+    (FB, "rgcn-transe", 0.210, (150, 150), 0.2, {}),
+    (FB, "rgcn-distmult", 0.380, (150, 150), 0.3, {}),
     (FB, "rgcn-conve", 0.430, (128, 128), 0.3, {"blocks": 8, "image": (8, 16)}),
     (FB, "wgcn-transe", 0.288, (100, 100, 100), 0.2, {}),
     (FB, "wgcn-distmult", 0.272, (128, 128, 128), 0.2, {}),
@@ -55,31 +57,18 @@ PAPER: tuple[Row, ...] = (
     (FB, "compgcn-transe", 0.230, (200, 200), 0.2, {}),
     (FB, "compgcn-distmult", 0.343, (100, 150, 200), 0.3, {}),
     (FB, "compgcn-conve", 0.352, (100, 200), 0.3, {"image": (10, 20)}),
-    (WN, "rgcn-transe", 0.182, (100, 100), 0.2, {"blocks": 5}),
-    (WN, "rgcn-distmult", 0.331, (100, 100), 0.2, {"blocks": 5}),
-    (WN, "rgcn-conve", 0.464, (100, 100), 0.2, {"blocks": 5, "image": (10, 10)}),
+    (WN, "rgcn-transe", 0.182, (100, 100), 0.2, {}),
+    (WN, "rgcn-distmult", 0.331, (100, 100), 0.2, {}),
+    (WN, "rgcn-conve", 0.464, (100, 100), 0.2, {"image": (10, 10)}),
     (WN, "wgcn-transe", 0.118, (128, 128, 128), 0.2, {}),
     (WN, "wgcn-distmult", 0.320, (128, 128, 128), 0.2, {}),
     (WN, "wgcn-conve", 0.449, (128, 128, 128), 0.2, {"image": (16, 8)}),
-    (WN, "compgcn-transe", 0.206, (100, 100), 0.2, {"layer_dropout": 0.2, "layer_bias": True}),
+    (WN, "compgcn-transe", 0.206, (100, 100), 0.2, BIASED),
     (WN, "compgcn-distmult", 0.431, (200, 200), 0.3, {}),
-    (
-        WN,
-        "compgcn-conve",
-        0.431,
-        (200, 200),
-        0.3,
-        {
-            "image": (10, 20),
-            "filters": 250,
-            "layer_dropout": 0.2,
-            "layer_bias": True,
-            "feature_dropout": 0.1,
-            "hidden_dropout": 0.4,
-        },
-    ),
+    (WN, "compgcn-conve", 0.431, (200, 200), 0.3, {"image": (10, 20), **BIASED, **MORE_FILTERS}),
 )
 
+STILL = {"output_dropout": 0.0, "layer_dropout": 0.0}
 SMOOTH = {"self_loop": True, "degree_norm": True}  # WGCN's vectors then differ by more than their node's degree
 DISTINCT = {**SMOOTH, "first_relation_weight": 0.1}  # and begin as their own, not as their neighbours' mean
 OURS: dict[str, tuple[Changes, Changes]] = {
@@ -102,7 +91,7 @@ OURS: dict[str, tuple[Changes, Changes]] = {
         {"widths": (256, 256), "image": (16, 16), "input_dropout": 0.0},
         {"epochs": 180, "weight_decay": 0.1},
     ),
-    f"{WN}/rgcn-transe": ({"output_dropout": 0.0, "layer_dropout": 0.0}, {"epochs": 60}),
+    f"{WN}/rgcn-transe": (STILL, {"epochs": 60}),
     f"{WN}/rgcn-distmult": ({}, {"epochs": 100}),
     f"{WN}/rgcn-conve": (
         {"widths": (200, 200), "image": (10, 20), "input_dropout": 0.0},
@@ -111,20 +100,10 @@ OURS: dict[str, tuple[Changes, Changes]] = {
     f"{WN}/wgcn-transe": ({**DISTINCT, "output_dropout": 0.0}, {"epochs": 60}),
     f"{WN}/wgcn-distmult": (DISTINCT, {"epochs": 100}),
     f"{WN}/wgcn-conve": (
-        {
-            **DISTINCT,
-            "widths": (256, 256, 256),
-            "image": (16, 16),
-            "output_dropout": 0.0,
-            "layer_dropout": 0.0,
-            "input_dropout": 0.0,
-        },
+        {**DISTINCT, "widths": (256, 256, 256), "image": (16, 16), **STILL, "input_dropout": 0.0},
         {"epochs": 180, "weight_decay": 0.1},
     ),
-    f"{WN}/compgcn-transe": (
-        {"widths": (150, 150), "output_dropout": 0.0, "layer_dropout": 0.0},
-        {"epochs": 80, "lr": 0.008},
-    ),
+    f"{WN}/compgcn-transe": ({"widths": (150, 150), **STILL}, {"epochs": 80, "lr": 0.008}),
     f"{WN}/compgcn-distmult": ({}, {"epochs": 120}),
     f"{WN}/compgcn-conve": ({"input_dropout": 0.0, "interleave": False}, {}),
 }
@@ -133,8 +112,7 @@ OURS: dict[str, tuple[Changes, Changes]] = {
 def _preset(row: Row) -> Preset:
     dataset, name, paper_mrr, widths, output_dropout, shape = row
     encoder, decoder = name.split("-")
-    asked: dict[str, Any] = {"encoder": encoder, "decoder": decoder, "widths": widths, **shape}
-    paper = ModelSettings(output_dropout=output_dropout, **asked)
+    paper = ModelSettings(encoder=encoder, decoder=decoder, widths=widths, output_dropout=output_dropout, **shape)
     changes, training = OURS.get(f"{dataset}/{name}", ({}, {}))
     ours = replace(TRAINING, **training)
     epochs = 3000 if dataset == WN else 1000 if encoder == "wgcn" else 500
@@ -149,7 +127,7 @@ def _preset(row: Row) -> Preset:
                 f"{ours.schedule} schedule up to lr {ours.lr:g}, batch {ours.batch_size}, {ours.epochs} epochs",
                 *([f"weight decay {ours.weight_decay:g}"] if ours.weight_decay else []),
                 f"the paper: lr 0.001, batch {batch}, up to {epochs} epochs",
-                *(f"{key} {_shown(value)} for {_shown(getattr(paper, key))}" for key, value in changes.items()),
+                *(f"{key} {_shown(value)} for {_shown(paper.flat()[key])}" for key, value in changes.items()),
             ]
         ),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -62,51 +62,43 @@ class LinkModel(Protocol):
         ...
 
 
-def adds_messages(model: LinkModel) -> bool:
-    """Say whether a model's nodes receive a weighted sum of messages, and nothing else from their edges.
+@dataclass(frozen=True, kw_only=True)
+class Abilities:
+    """What a model can do beyond `encode` and `score`: its attribute `abilities`, if it has one."""
 
-    Then a sum may be told as another one and a difference. A model says so of itself, by an attribute of this name; its
-    layers must end in `kernels.message_sum`.
+    of: type = field(kw_only=False)  # the class whose `encode` and `score` all this goes with
+    adds_messages: bool = False
+    """A node receives a weighted sum of messages by `kernels.message_sum` and nothing else from its edges, so that a
+    sum may be told as another one and a difference."""
+    score_tails: Callable[[Embeddings, Tensor, Tensor], Tensor] | None = None
+    """Of an encoding, heads and relations (n,): the logits of every node as the tail (n, num_nodes)."""
+    score_tails_of: Callable[[Embeddings, Embeddings, Tensor, Tensor], Tensor] | None = None
+    """The same for heads of a first encoding and tails of a second one."""
+    prepare_logits: Callable[[Edges, Tensor], Callable[[Tensor], Tensor]] | None = None
+    """Of a graph and triples (n, 3): their logits (n,) as a function of the edges' weights (num_edges,)."""
+    in_double: Callable[[], LinkModel] | None = None
+    """A copy of the model that computes in float64; the model itself stays as it is."""
+
+
+METHODS = ("encode", "score", "score_tails", "score_tails_of", "prepare_logits", "in_double")
+
+
+def abilities_of(model: LinkModel) -> Abilities:
+    """Return what a model says it can do, as far as it speaks for itself.
+
+    Whoever overrides one of the methods is not meant by what he inherits, and an object that hands on what another one
+    says is not meant either.
     """
-    return bool(getattr(model, "adds_messages", False)) and speaks_for(model, "adds_messages", "encode")
-
-
-@runtime_checkable
-class Preparing(Protocol):
-    """A LinkModel that can do beforehand what the weights of edges do not change."""
-
-    def prepare_logits(self, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
-        """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,)."""
-        ...
+    told = getattr(model, "abilities", None)
+    if isinstance(told, Abilities) and isinstance(model, told.of):
+        methods = ((getattr(model, name, None), getattr(told.of, name, None)) for name in METHODS)
+        if all(meant is None or getattr(method, "__func__", None) is meant for method, meant in methods):
+            return told
+    return Abilities(type(model))
 
 
 def logits_by_weight(model: LinkModel, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
     """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,), to be asked often."""
-    if isinstance(model, Preparing) and speaks_for(model, "prepare_logits", "encode", "score"):
-        return model.prepare_logits(graph, triples)
+    if prepare_logits := abilities_of(model).prepare_logits:
+        return prepare_logits(graph, triples)
     return lambda edge_weight: model.score(model.encode(graph, edge_weight), triples)
-
-
-@runtime_checkable
-class Doubling(Protocol):
-    """A LinkModel that can compute in float64 as well."""
-
-    def in_double(self) -> LinkModel:
-        """Return a copy of the model that computes in float64; the model itself stays as it is."""
-        ...
-
-
-def speaks_for(model: LinkModel, name: str, *methods: str) -> bool:
-    """Say whether what a model offers as `name` was meant for its own `methods`.
-
-    A class that overrides one of them is not meant by what it inherits, and an object that hands `name` on from another
-    one is not meant either.
-    """
-    if name in getattr(model, "__dict__", {}):
-        return True
-
-    def generation(attribute: str) -> int | None:
-        return next((i for i, kind in enumerate(type(model).__mro__) if attribute in vars(kind)), None)
-
-    given, asked = generation(name), [generation(method) for method in methods]
-    return given is not None and all(place is None or given <= place for place in asked)

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import expand_rows, find_sorted
-from powerlink.graphs.incidence import row_pointer
+from powerlink.graphs.edges import expand_rows, find_sorted, row_pointer
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split, Triples
-from powerlink.models.protocol import Embeddings, LinkModel, speaks_for
+from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,7 @@ def both_ways(facts: Tensor, num_relations: int) -> Tensor:
 
 def score_tails(model: LinkModel, embeddings: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
     """Score every node as the tail: (n, num_nodes). Models without a fast way are asked triple by triple."""
-    fast: Callable[..., Tensor] | None = getattr(model, "score_tails", None)
-    if fast is not None:
+    if fast := abilities_of(model).score_tails:
         return fast(embeddings, head, relation)
     nodes = torch.arange(embeddings.entity.size(0), device=head.device)
     rows = [
@@ -114,8 +112,7 @@ def score_tails_of(model: LinkModel, heads: Embeddings, tails: Embeddings, head:
 
     A model that does this itself need not copy the tails beside the heads.
     """
-    fast: Callable[..., Tensor] | None = getattr(model, "score_tails_of", None)
-    if fast is not None and speaks_for(model, "score_tails_of", "score", "score_tails"):
+    if fast := abilities_of(model).score_tails_of:
         return fast(heads, tails, head, relation)
     count = tails.entity.size(0)
     joined = tails.followed_by(heads.rows(head))

@@ -12,7 +12,7 @@ from powerlink.errors import SettingsError
 from powerlink.graphs.edges import Edges
 from powerlink.kernels.segments import gather, segment_sum
 from powerlink.kg.planted import Rule
-from powerlink.models.protocol import Embeddings
+from powerlink.models.protocol import Abilities, Embeddings
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,10 @@ class RuleModel:
     @staticmethod
     def _draw(rows: int, columns: int) -> Tensor:
         return torch.randn(rows, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(RuleModel, score_tails=self.score_tails)
 
     def encode(self, graph: Edges, edge_weight: Tensor | None = None) -> Embeddings:
         """Chain the rules over the graph, each hop multiplied by its edge's weight (num_edges,).

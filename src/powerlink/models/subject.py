@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -16,7 +17,7 @@ from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.calibration import Calibration, calibrate
-from powerlink.models.protocol import Doubling, Embeddings, LinkModel
+from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
 
 
@@ -34,7 +35,7 @@ class Subject:
     whole: Embeddings
     known: KnownTails
     name: str  # e.g. "compgcn-distmult"
-    hash: str  # of the weights; empty for a model that was never saved
+    hash: str  # of what the model is made of
     saved_calibration: Calibration | None = None
 
     @classmethod
@@ -53,7 +54,8 @@ class Subject:
             messages, asked = MessageGraph.of(graph, device), settled(model)
             whole = asked.encode(messages).detach()
             known = KnownTails.of(graph.all_facts, graph.num_relations, device)
-        return cls(graph, model, asked, messages, whole, known, name or type(model).__name__, hash, calibration)
+        label, digest = name or type(model).__name__, hash or hash_of(model)
+        return cls(graph, model, asked, messages, whole, known, label, digest, calibration)
 
     @cached_property
     def calibration(self) -> Calibration | None:
@@ -66,7 +68,8 @@ class Subject:
     @cached_property
     def precise(self) -> LinkModel:
         """The model in float64 where it can compute so, else itself: for differences of differences of logits."""
-        return self.settled.in_double() if isinstance(self.settled, Doubling) else self.settled
+        in_double = abilities_of(self.settled).in_double
+        return in_double() if in_double else self.settled
 
 
 def rank(subject: Subject, split: Split = "test", *, told: Callable[[int], None] | None = None) -> Accuracy:
@@ -119,12 +122,29 @@ def undisturbed(model: LinkModel) -> Iterator[None]:
             parameter.requires_grad_(learning)
 
 
-def weights_hash(model: nn.Module) -> str:
-    """Hash all parameters and buffers: two models share it exactly when their weights are the same."""
-    digest = hashlib.sha256()
+def weights_hash(model: nn.Module, *made_of: str) -> str:
+    """Hash all parameters and buffers, and what else makes the model: two share it exactly when these are the same."""
+    digest = hashlib.sha256("".join(made_of).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def hash_of(model: LinkModel) -> str:
+    """Hash a model's weights; of one that is no torch module, its class and all that its attributes hold."""
+    kind = f"{type(model).__module__}.{type(model).__qualname__}"
+    if isinstance(model, nn.Module):
+        return weights_hash(model, kind)
+    digest = hashlib.sha256(kind.encode())
+    for name, value in sorted(vars(model).items()):
+        if isinstance(getattr(type(model), name, None), cached_property):
+            continue  # it follows from the others, and is there or not
+        held = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
+        try:
+            digest.update(name.encode() + pickle.dumps(held, protocol=5))
+        except Exception:  # a function, an open file: its kind is all that can be told
+            digest.update(f"{name}{type(value)}".encode())
     return digest.hexdigest()[:16]
 
 

@@ -35,8 +35,8 @@ WARM_UP = 0.2  # of a one-cycle schedule; the rest falls to nothing along a cosi
 class TrainingSettings:
     """How a model is trained; saved beside it."""
 
-    epochs: int = setting(200, "most passes over the data", least=0)
-    batch_size: int = setting(256, "(head, relation) pairs per step", least=1)
+    epochs: int = setting(200, "most passes over the data", least=1)
+    batch_size: int = setting(256, "(head, relation) pairs per step", least=2)  # batch norm needs two
     lr: float = setting(0.003, "Adam's learning rate; of a one-cycle schedule, the highest", above=0)
     schedule: Schedule = setting("constant", "how the learning rate runs", among=get_args(Schedule))
     weight_decay: float = setting(0.0, "how strongly weights are drawn to zero", least=0)

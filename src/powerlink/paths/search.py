@@ -17,8 +17,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import expand_rows
-from powerlink.graphs.incidence import row_pointer
+from powerlink.graphs.edges import expand_rows, row_pointer
 
 EDGES_AT_ONCE = 4_000_000  # tried together: bounds memory to about a GB
 

@@ -18,10 +18,10 @@ from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.proposals import Proposing
 from powerlink.explainers.protocol import Explainer
 from powerlink.graphs.computation_graph import ComputationGraph, extract
+from powerlink.memory import Room
 from powerlink.pipeline import ExplainSettings, find_evidence, prune_for
 from powerlink.pyg_explainer.pairing import PairedEdges, pair_up
 from powerlink.pyg_explainer.whole_model import LABELS, WholeModel
-from powerlink.verify.counterfactual import Room
 from powerlink.verify.oracle import Removal
 
 EdgeMask = Literal["paths", "scores"]
@@ -41,7 +41,7 @@ class PowerLinkExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         settings: ExplainSettings | None = None,
         *,
         mask: EdgeMask = "paths",
-        normaliser: Normaliser = "fixed",
+        normaliser: Normaliser = "recomputed",
         seed: int = 0,
     ) -> None:
         super().__init__()

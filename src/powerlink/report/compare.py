@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from powerlink.atomic_file import replace_together
-from powerlink.report import compare_plots
+from powerlink.explanation import Explanation
 from powerlink.report.cards import View, card
+from powerlink.report.compare_plots import INTERVALS, interval_plot, scatters
 from powerlink.report.compare_tables import TableView, agreement, of_queries, reading, side_by_side, tables
 from powerlink.report.html import page_of
 from powerlink.report.wording import harmless, isolated
@@ -37,12 +38,12 @@ def write_comparison(compared: Sequence[ModelComparison], folder: Path, made_wit
 
 def as_plain(compared: ModelComparison) -> dict[str, Any]:
     """Return a comparison as what JSON has; a number that is not there is null, and examples stay on the page."""
-    plain = {name: value for name, value in asdict(compared).items() if name != "examples"}
-    for rows in plain["tables"].values():
-        for row in rows:
-            for difference in row["differences"]:
-                difference["significant"] = difference["low"] > 0 or difference["high"] < 0
-    return dict(_finite(plain))
+    plain = _finite({name: value for name, value in asdict(compared).items() if name != "examples"})
+    for select, rows in compared.tables.items():
+        for row, written in zip(rows, plain["tables"][select], strict=True):
+            for gap, of_gap in zip(row.differences, written["differences"], strict=True):
+                of_gap["significant"] = gap.significant
+    return dict(plain)
 
 
 def _finite(value: Any) -> Any:
@@ -68,13 +69,9 @@ def _markdown_of(compared: ModelComparison) -> Iterator[str]:
     yield f"{_plain_words(reading(compared))}\n"
     for table in [*tables(compared), *(agreement(compared, select) for select in compared.overlaps)]:
         yield f"### {table.title}\n"
-        yield _markdown_table(table)
-
-
-def _markdown_table(table: TableView) -> str:
-    rows = [["explainer", *map(_plain_words, table.columns)], ["---"] + ["---:"] * len(table.columns)]
-    rows += [[_plain_words(name), *(cell.whole for cell in cells)] for name, cells in table.rows]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+        rows = [["explainer", *map(_plain_words, table.columns)], ["---"] + ["---:"] * len(table.columns)]
+        rows += [[_plain_words(name), *(cell.whole for cell in cells)] for name, cells in table.rows]
+        yield "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
 def _plain_words(name: str) -> str:
@@ -88,9 +85,9 @@ def render_tables(compared: ModelComparison) -> RenderableType:
         Text(f"{isolated(harmless(compared.label))} on {isolated(harmless(compared.graph))}", style="bold"),
         Text(of_queries(compared)),
     ]
-    for table in tables(compared) if compared.explainers else []:
-        parts += [Text(""), Text(table.title), _terminal_table(table)]
     if compared.explainers:
+        for table in tables(compared):
+            parts += [Text(""), Text(table.title), _terminal_table(table)]
         parts += [Text(""), Text(reading(compared), style="dim")]
     return Group(*parts)
 
@@ -114,26 +111,30 @@ def render_page(compared: Sequence[ModelComparison], made_with: dict[str, Any]) 
 
 
 def _model(compared: ModelComparison) -> View:
-    return {
+    view = {
         "label": harmless(compared.label),
         "queries": of_queries(compared),
         "refused": [(harmless(name), harmless(sentence)) for name, sentence in compared.refused.items()],
-        "reading": reading(compared) if compared.explainers else None,
+        "reading": None,
+    }
+    if not compared.explainers:
+        return view
+    return view | {
+        "reading": reading(compared),
         "tables": tables(compared),
-        "agreements": [agreement(compared, select) for select in compared.overlaps] if compared.explainers else [],
-        "intervals": compare_plots.intervals(compared),
-        "scatters": compare_plots.scatters(compared),
-        "legend": compare_plots.legend(compared),
+        "agreements": [agreement(compared, select) for select in compared.overlaps],
+        "intervals": [interval_plot(compared, *plot) for plot in INTERVALS],
+        "scatters": scatters(compared),
+        "names": [harmless(name) for name in compared.explainers],
         "side_by_side": side_by_side(compared, PATHS_SIDE_BY_SIDE),
         "examples": [_example(example) for example in compared.examples],
     }
 
 
-def _example(found: Any) -> View:
-    views = {name: card(explanation) for name, explanation in found.items()}
-    query = next(iter(views.values()))
+def _example(explained: Mapping[str, Explanation]) -> View:
+    views = {name: card(explanation) for name, explanation in explained.items()}
     sides = [
         {"explainer": harmless(name), "paths": view["paths"][:PATHS_SIDE_BY_SIDE], "status": view["status"]}
         for name, view in views.items()
     ]
-    return {"query": query, "sides": sides}
+    return {"query": next(iter(views.values())), "sides": sides}

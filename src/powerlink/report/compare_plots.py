@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any
 
+from powerlink.report.cards import View
 from powerlink.report.compare_tables import SHORT
 from powerlink.report.wording import harmless, number
 from powerlink.verify.comparison import ModelComparison
 from powerlink.verify.metrics import Protocol
 
-View = dict[str, Any]
 # Title (↑ more is better, ↓ less is), metric, protocol, and whether it is the same however paths are chosen.
 INTERVALS: tuple[tuple[str, str, Protocol, bool], ...] = (
     ("Fall of the logit without the shown paths ↑", "logit drop, all paths", "powerlink", False),
@@ -26,27 +24,17 @@ LEFT, RIGHT, ROW, TOP, BOTTOM = 118.0, 430.0, 24.0, 8.0, 34.0
 SIDE = 300.0
 
 
-def legend(compared: ModelComparison) -> list[View]:
-    """Number the explainers, as the points of the scatter plots are."""
-    return [{"number": i, "name": harmless(name)} for i, name in enumerate(compared.explainers, start=1)]
-
-
-def intervals(compared: ModelComparison) -> list[View]:
-    """Return a plot per metric: a row per explainer, a dot with its 95 % interval per way of choosing paths."""
-    return [_intervals(compared, *plot) for plot in INTERVALS] if compared.explainers else []
-
-
-def _intervals(compared: ModelComparison, title: str, metric: str, protocol: Protocol, of_mask: bool) -> View:
+def interval_plot(compared: ModelComparison, title: str, metric: str, protocol: Protocol, of_mask: bool) -> View:
+    """Return the plot of a metric: a row per explainer, a dot with its 95 % interval per way of choosing paths."""
     selections = list(compared.tables)[:1] if of_mask else list(compared.tables)
-    marks = []
-    for series, select in enumerate(selections):
-        shift = (series - (len(selections) - 1) / 2) * 7
-        for place, row in enumerate(compared.tables[select]):
-            if figure := row.figure(metric, protocol):
-                named = row.explainer if of_mask else f"{row.explainer}, {SHORT[select]}"
-                y = TOP + (place + 0.5) * ROW + shift
-                marks.append((series, y, figure.mean, figure.low, figure.high, harmless(named)))
-    scale, ticks = _scale([value for mark in marks for value in mark[2:5]], LEFT, RIGHT, with_zero=True)
+    found = [
+        (series, place, figure, row.explainer if of_mask else f"{row.explainer}, {SHORT[select]}")
+        for series, select in enumerate(selections)
+        for place, row in enumerate(compared.tables[select])
+        if (figure := row.figure(metric, protocol))
+    ]
+    values = [value for _, _, figure, _ in found for value in (figure.mean, figure.low, figure.high)]
+    scale, ticks = _scale(values, LEFT, RIGHT, with_zero=True)
     bottom = TOP + ROW * len(compared.explainers)
     return {
         "title": title,
@@ -62,13 +50,14 @@ def _intervals(compared: ModelComparison, title: str, metric: str, protocol: Pro
         "marks": [
             {
                 "series": series,
-                "y": _at(y),
-                "x": _at(scale(mean)),
-                "low": _at(scale(low)),
-                "high": _at(scale(high)),
-                "title": f"{name}: {number(mean, 3)} ({number(low, 3)} … {number(high, 3)})",
+                "y": _at(TOP + (place + 0.5) * ROW + (series - (len(selections) - 1) / 2) * 7),
+                "x": _at(scale(figure.mean)),
+                "low": _at(scale(figure.low)),
+                "high": _at(scale(figure.high)),
+                "title": f"{harmless(name)}: {number(figure.mean, 3)} "
+                f"({number(figure.low, 3)} … {number(figure.high, 3)})",
             }
-            for series, y, mean, low, high, name in marks
+            for series, place, figure, name in found
         ],
         "series": [] if of_mask else [SHORT[select] for select in selections],
     }
@@ -76,14 +65,11 @@ def _intervals(compared: ModelComparison, title: str, metric: str, protocol: Pro
 
 def scatters(compared: ModelComparison) -> list[View]:
     """Return fidelity against sparsity, and time against the size of the computation graph."""
-    if not compared.explainers:
-        return []
-    rows = next(iter(compared.tables.values()))
     views = []
     for metric in ("F+", "F−"):
         points = [
             (place, x.mean, y.mean)
-            for place, row in enumerate(rows, start=1)
+            for place, row in enumerate(next(iter(compared.tables.values())), start=1)
             if (x := row.figure("Sparsity (kept edges)", "paper")) and (y := row.figure(metric, "paper"))
         ]
         views.append(_scatter(compared, f"{metric} against sparsity", "sparsity over kept edges", metric, points))
@@ -158,10 +144,9 @@ def _scale(values: Sequence[float], start: float, end: float, *, with_zero: bool
 def _log_scale(values: Sequence[float], start: float, end: float) -> tuple[Scale, list[float]]:
     """Return a logarithmic scale with powers of ten on it; at least one decade."""
     logs = [math.log10(value) for value in values] or [0.0]
-    low, high = math.floor(min(logs)), math.ceil(max(logs))
-    high = max(high, low + 1)
+    low = math.floor(min(logs))
+    high = max(math.ceil(max(logs)), low + 1)
     ticks = [10.0**i for i in range(low, high + 1)]
-    assert all(a < b for a, b in pairwise(ticks))
     return lambda value: start + (math.log10(value) - low) / (high - low) * (end - start), ticks
 
 

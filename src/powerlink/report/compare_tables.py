@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from powerlink.report.wording import counted, harmless, number
-from powerlink.verify.comparison import ModelComparison, Overlap, Row
+from powerlink.verify.comparison import ModelComparison, Row
 from powerlink.verify.metrics import Protocol
 
-Metric = tuple[str, Protocol]
+Column = tuple[str, str, Protocol]  # title, metric, protocol
 
-OF_THE_MASK: tuple[Metric, ...] = (
-    ("F+", "paper"),
-    ("F−", "paper"),
-    ("Sparsity", "paper"),
-    ("Sparsity (kept edges)", "paper"),
+OF_THE_MASK: tuple[Column, ...] = (
+    ("F+", "F+", "paper"),
+    ("F−", "F−", "paper"),
+    ("Sparsity", "Sparsity", "paper"),
+    ("Sparsity of kept", "Sparsity (kept edges)", "paper"),
 )
-OF_THE_PATHS: tuple[Metric, ...] = (
-    *((f"HΔR:{m}", "paper") for m in (1, 3, 5)),
-    *((f"HΔR:{m}", "powerlink") for m in (1, 3, 5)),
-    ("logit drop, all paths", "powerlink"),
+OF_THE_PATHS: tuple[Column, ...] = (
+    *((f"HΔR:{m}, paper", f"HΔR:{m}", "paper") for m in (1, 3, 5)),
+    *((f"HΔR:{m}", f"HΔR:{m}", "powerlink") for m in (1, 3, 5)),
+    ("logit drop", "logit drop, all paths", "powerlink"),
+    ("paths", "paths shown", "powerlink"),
 )
-WORDS = {"Sparsity (kept edges)": "Sparsity of kept", "logit drop, all paths": "logit drop"}
 CHOSEN = {
     "mask": "Paths in the explainer's own order (the paper's protocol)",
     "carried": "Paths chosen by what their facts carry together, among the explainer's own candidates",
@@ -57,34 +57,22 @@ class TableView:
 
 def tables(compared: ModelComparison) -> list[TableView]:
     """Return the tables of one model: the mask with the time, the paths by each choice, and what became of queries."""
-    views = []
-    if first := next(iter(compared.tables.values()), ()):
-        seconds = [f"s a query, {SHORT[select]}" for select in compared.tables]
-        rows = (
-            (harmless(row.explainer), (*_cells(row, OF_THE_MASK), *_times(compared, row.explainer))) for row in first
-        )
-        columns = (*_titles(OF_THE_MASK), "s a query, scores alone", *seconds)
-        views.append(TableView("The mask, and the time", columns, tuple(rows)))
+    seconds = ("s a query, scores alone", *(f"s a query, {SHORT[select]}" for select in compared.tables))
+    first = next(iter(compared.tables.values()))
+    rows = tuple((harmless(row.explainer), (*_cells(row, OF_THE_MASK), *_times(compared, row))) for row in first)
+    views = [TableView("The mask, and the time", (*_titles(OF_THE_MASK), *seconds), rows)]
     for select, table in compared.tables.items():
-        titles = (*_titles(OF_THE_PATHS), "paths")
-        shown: tuple[Metric, ...] = (*OF_THE_PATHS, ("paths shown", "powerlink"))
-        views.append(
-            TableView(CHOSEN[select], titles, tuple((harmless(row.explainer), _cells(row, shown)) for row in table))
-        )
-    views.append(_statuses(compared))
-    return views
+        rows = tuple((harmless(row.explainer), _cells(row, OF_THE_PATHS)) for row in table)
+        views.append(TableView(CHOSEN[select], _titles(OF_THE_PATHS), rows))
+    return [*views, _statuses(compared)]
 
 
-def _titles(metrics: Sequence[Metric]) -> tuple[str, ...]:
-    def title(metric: str, protocol: Protocol) -> str:
-        told = WORDS.get(metric, metric)
-        return f"{told}, paper" if metric.startswith("HΔR") and protocol == "paper" else told
-
-    return tuple(title(*metric) for metric in metrics)
+def _titles(columns: Sequence[Column]) -> tuple[str, ...]:
+    return tuple(title for title, _, _ in columns)
 
 
-def _cells(row: Row, metrics: Sequence[Metric]) -> tuple[Cell, ...]:
-    return tuple(_cell(row, *metric) for metric in metrics)
+def _cells(row: Row, columns: Sequence[Column]) -> tuple[Cell, ...]:
+    return tuple(_cell(row, metric, protocol) for _, metric, protocol in columns)
 
 
 def _cell(row: Row, metric: str, protocol: Protocol) -> Cell:
@@ -97,13 +85,10 @@ def _cell(row: Row, metric: str, protocol: Protocol) -> Cell:
     return Cell(number(figure.mean, 3), f"{number(figure.low, 3)} … {number(figure.high, 3)}", mark)
 
 
-def _times(compared: ModelComparison, explainer: str) -> list[Cell]:
-    pace = compared.paces[explainer]
-    return [Cell(_seconds(value)) for value in (pace.scoring, *pace.whole.values())]
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.3f}" if math.isfinite(value) else "–"
+def _times(compared: ModelComparison, row: Row) -> list[Cell]:
+    pace = compared.paces[row.explainer]
+    seconds = (pace.scoring, *pace.whole.values())
+    return [Cell(f"{value:.3f}" if math.isfinite(value) else "–") for value in seconds]
 
 
 def _statuses(compared: ModelComparison) -> TableView:
@@ -124,17 +109,15 @@ def _statuses(compared: ModelComparison) -> TableView:
 
 def agreement(compared: ModelComparison, select: str) -> TableView:
     """Return how far every two agree: shared facts of the first five paths / same first path, both in per cent."""
-    found = {frozenset((o.one, o.other)): o for o in compared.overlaps[select]}
+    shared = {
+        frozenset((overlap.one, overlap.other)): Cell(f"{100 * overlap.facts:.0f} / {100 * overlap.first:.0f}")
+        for overlap in compared.overlaps[select]
+        if overlap.queries
+    }
     names = compared.explainers
-    rows = ((harmless(one), tuple(_overlap(found.get(frozenset((one, other)))) for other in names)) for one in names)
+    rows = ((harmless(one), tuple(shared.get(frozenset((one, other)), Cell("–")) for other in names)) for one in names)
     title = f"{SHORT[select].capitalize()}: shared facts of the first five paths / same first path, in per cent"
     return TableView(title, tuple(map(harmless, names)), tuple(rows))
-
-
-def _overlap(overlap: Overlap | None) -> Cell:
-    if overlap is None or not overlap.queries:
-        return Cell("–")
-    return Cell(f"{100 * overlap.facts:.0f} / {100 * overlap.first:.0f}")
 
 
 def of_queries(compared: ModelComparison) -> str:

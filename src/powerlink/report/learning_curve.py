@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from powerlink.atomic_file import write_atomically
-from powerlink.errors import ModelError
+from powerlink.errors import ModelError, PowerlinkError
+from powerlink.models.link_model import ModelSettings
 from powerlink.report.figure import font_families, legible
 from powerlink.report.wording import harmless
 
@@ -22,11 +24,10 @@ _LOSS, _MRR, _QUIET = "#8a6d3b", "#1f5fbf", "#5c646d"
 def write_learning_curve(folder: Path) -> Path:
     """Draw the log of a model folder beside it, and return where."""
     log = read_log(folder)
-    buffer = io.BytesIO()
-    draw_learning_curve(log, title=_title(folder)).savefig(buffer, format="png", dpi=150)
-    path = folder / CURVE
-    write_atomically(path, buffer.getvalue())
-    return path
+    png = io.BytesIO()
+    draw_learning_curve(log, title=_title(folder)).savefig(png, format="png", dpi=150)
+    write_atomically(folder / CURVE, png.getvalue())
+    return folder / CURVE
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
@@ -56,21 +57,13 @@ def draw_learning_curve(log: list[dict[str, Any]], title: str = "") -> Figure:
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
     right.set_ylabel("validation MRR", color=_MRR)
     if judged := [(line["epoch"], line["valid"]["mrr"]) for line in log if "valid" in line]:
-        epochs, mrrs = zip(*judged, strict=True)
-        best = max(range(len(mrrs)), key=mrrs.__getitem__)  # the first of the best, whose weights are kept
-        right.plot(epochs, mrrs, color=_MRR, marker=".", markersize=4)
-        right.plot(epochs[best], mrrs[best], color=_MRR, marker="o", markersize=8, fillstyle="none")
-        right.set_ylim(bottom=0, top=max(*mrrs, 0.01) * 1.15)
-        said = f"best {mrrs[best]:.3f} at epoch {epochs[best]}"
-        end = 2 * epochs[best] > log[0]["epoch"] + log[-1]["epoch"]
-        right.annotate(
-            said,
-            (epochs[best], mrrs[best]),
-            xytext=(0, 9),
-            textcoords="offset points",
-            ha="right" if end else "left",
-            color=_MRR,
-        )
+        epoch, mrr = best = max(judged, key=itemgetter(1))  # the first of the best, whose weights are kept
+        right.plot(*zip(*judged, strict=True), color=_MRR, marker=".", markersize=4)
+        right.plot(epoch, mrr, color=_MRR, marker="o", markersize=8, fillstyle="none")
+        right.set_ylim(bottom=0, top=max(mrr, 0.01) * 1.15)
+        side = "right" if 2 * epoch > log[0]["epoch"] + log[-1]["epoch"] else "left"
+        said = f"best {mrr:.3f} at epoch {epoch}"
+        right.annotate(said, best, xytext=(0, 9), textcoords="offset points", ha=side, color=_MRR)
     for axes in (left, right):
         axes.spines["top"].set_visible(False)
         axes.tick_params(colors=_QUIET)
@@ -84,6 +77,6 @@ def _title(folder: Path) -> str:
     try:
         description = json.loads((folder / "model.json").read_text("utf-8"))
         model, graph = description["model"], description["graph"]["name"]
-        return harmless(f"{model['encoder']}-{model['decoder']} on {graph}")
-    except (OSError, ValueError, KeyError, TypeError):
+        return harmless(f"{ModelSettings.described(model).name} on {graph}")
+    except (OSError, ValueError, KeyError, TypeError, PowerlinkError):
         return ""

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from powerlink.atomic_file import write_atomically
-from powerlink.report.wording import harmless, isolated, number
+from powerlink.report.wording import counted, harmless, isolated, number
 from powerlink.verify.first_right import MRR, TruthRow, TruthTable
 
 FILE = "truth.json"
@@ -56,10 +56,9 @@ def _without_names(plain: dict[str, Any]) -> dict[str, Any]:
 
 def render_truth(table: TruthTable, depth: int) -> RenderableType:
     """Return the table of one model, or of several together, for the terminal."""
-    count = len(table.queries)
-    told = f"{count:,} {'query' if count == 1 else 'queries'}"
+    queries = counted(len(table.queries), "query").replace("querys", "queries")
     if table.within_reach is not None:
-        told += f"; for {table.within_reach:,} the graph has a right path of the allowed length"
+        queries += f"; for {table.within_reach:,} the graph has a right path of the allowed length"
     shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     columns = [name for name in table.rows[0].figures if name not in (MRR, _SHOWN)] if table.rows else []
     if f"hit@{depth}" not in columns:
@@ -69,8 +68,8 @@ def render_truth(table: TruthTable, depth: int) -> RenderableType:
         shown.add_column(title.replace(" ", "\n", 1), justify="right")
     for row in table.rows:
         shown.add_row(*map(Text, (isolated(harmless(row.way)), *_cells(row, columns))))
-    parts: list[RenderableType] = [Text(isolated(harmless(table.label)), style="bold"), Text(told), shown]
-    return Group(*parts, Text(_reading(table, depth), style="dim"))
+    label = Text(isolated(harmless(table.label)), style="bold")
+    return Group(label, Text(queries), shown, Text(_reading(table, depth), style="dim"))
 
 
 def _cells(row: TruthRow, columns: Sequence[str]) -> list[str]:

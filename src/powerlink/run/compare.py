@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from powerlink.errors import ExplainerError, MismatchError, OutputError, PowerlinkError, SettingsError
+import numpy as np
+import torch
+
+from powerlink.errors import DataError, ExplainerError, MismatchError, OutputError, PowerlinkError, SettingsError
 from powerlink.explainers.catalog import EXPLAINERS, Recipe, find_recipe, registered_elsewhere
-from powerlink.explainers.protocol import Explainer, Fitted
+from powerlink.explainers.protocol import AnyExplainer, Fitted
 from powerlink.explanation import Explanation
+from powerlink.memory import ran_out_of_memory
 from powerlink.models.subject import Subject, put_back_on_error
-from powerlink.run.batching import ran_out_of_memory
-from powerlink.run.comparison_folder import Comparison, Selection
-from powerlink.run.queries import Chosen
+from powerlink.report.compare import write_comparison
+from powerlink.run.claim import claimed
+from powerlink.run.comparison_folder import SHARED, CompareSettings, Comparison, Selection
+from powerlink.run.progress import Told, adding_up, nobody
+from powerlink.run.queries import Chosen, choose_queries, distinct
 from powerlink.verify.comparison import Found, ModelComparison, Pace, compare_figures, compare_paths
 
 EXAMPLES = 4
-Maker = Callable[[], Explainer]  # called when it is the explainer's turn, since one may refuse
-Told = Callable[[str, int], None]  # hears an explainer's name, and how many more of its queries are done
+Maker = Callable[[], AnyExplainer]  # called when it is the explainer's turn, since one may refuse
+_DOUBTED = {"believed": "not believed", "first": "not ranked first", "predicted": "not predicted", "all": ""}
 
 
 def find_recipes(names: Sequence[str] | None, *, can_fit: bool) -> list[Recipe]:
@@ -56,7 +63,7 @@ def makers(
     return made
 
 
-def with_weights(subject: Subject, recipe: Recipe, weights: Sequence[Path]) -> Explainer:
+def with_weights(subject: Subject, recipe: Recipe, weights: Sequence[Path]) -> AnyExplainer:
     """Make a fitted explainer with those of several files' weights that fit the model."""
     refusals = []
     for path in weights:
@@ -71,6 +78,79 @@ def with_weights(subject: Subject, recipe: Recipe, weights: Sequence[Path]) -> E
     raise refusals[0]
 
 
+def compare(
+    subjects: Mapping[str, Subject],
+    out: str | Path,
+    *,
+    explainers: Sequence[str] | None = None,
+    selections: Sequence[Selection] = ("mask", "carried"),
+    settings: CompareSettings | None = None,
+    limit: int | None = None,
+    weights: Sequence[Path] = (),
+    told: Told = nobody,
+) -> list[ModelComparison]:
+    """Compare explainers on the same queries of models of one graph, by label; a folder keeps all, and a rerun goes on.
+
+    Writes compare.md, compare.json and compare.html. `explainers` are names, by default all that need no fitting;
+    `weights` are files of those that were fitted, else they are fitted here on `settings.fit` facts.
+    """
+    settings, out = settings or CompareSettings(), Path(out)
+    if weights and settings.fit:
+        raise SettingsError("give --weights or --fit, not both: either a fit is there, or it is to be made")
+    recipes = find_recipes(explainers, can_fit=bool(weights or settings.fit))
+    chosen = {label: choose_facts(subject, settings, limit, told) for label, subject in subjects.items()}
+    with claimed(out, folder=True):
+        comparison = Comparison(out, settings, next(iter(subjects.values())).graph.fingerprint)
+        compared = [
+            compare_model(
+                comparison,
+                subject,
+                chosen[label],
+                makers(comparison, subject, recipes, weights),
+                tuple(selections),
+                label=label,
+                told=told,
+            )
+            for label, subject in subjects.items()
+        ]
+        if not any(model.explainers for model in compared):
+            raise ExplainerError("no explainer could take part: there is nothing to compare")
+        write_comparison(compared, out, _made_with(settings, recipes, selections, limit))
+    return compared
+
+
+def choose_facts(subject: Subject, settings: CompareSettings, limit: int | None, told: Told = nobody) -> Chosen:
+    """Choose the queries of a comparison among a split's facts."""
+    facts = distinct(torch.from_numpy(np.array(subject.graph.facts(settings.split))))
+    if not len(facts):
+        raise DataError(f"the models' graph has no {settings.split} facts to explain")
+    chosen = choose_queries(
+        subject,
+        facts,
+        settings.which,
+        limit=limit,
+        max_nodes=settings.max_nodes,
+        hops=settings.explain.hops,
+        told=adding_up(told, "choosing queries", len(facts)),
+    )
+    if not len(chosen.queries):
+        small = " whose computation graph is small enough" if chosen.too_large else ""
+        raise DataError(
+            f"{subject.name} has no {settings.split} fact of the kind --which {settings.which}{small}: "
+            "nothing can be compared"
+        )
+    return chosen
+
+
+def _made_with(
+    settings: CompareSettings, recipes: Sequence[Recipe], selections: Sequence[str], limit: int | None
+) -> dict[str, Any]:
+    common = {name: getattr(settings, name) for name in ("split", "which", "max_nodes", "fit", "seed")}
+    theirs = {name: getattr(settings.explain, name) for name in SHARED}
+    named = {"explainers": ", ".join(r.name for r in recipes), "select": ", ".join(selections), "limit": limit}
+    return named | common | theirs
+
+
 def compare_model(
     comparison: Comparison,
     subject: Subject,
@@ -79,14 +159,15 @@ def compare_model(
     selections: tuple[Selection, ...] = ("mask", "carried"),
     *,
     label: str = "",
-    told: Told = lambda explainer, more: None,
+    told: Told = nobody,
 ) -> ModelComparison:
     """Let every explainer explain the same queries, or go on where it was; one that cannot is named, not waited for."""
     found: dict[Selection, dict[str, list[Explanation]]] = {select: {} for select in selections}
     paces: dict[str, Pace] = {}
     refused: dict[str, str] = {}
     for name, make in explainers.items():
-        told(name, 0)
+        more = adding_up(told, f"{label or subject.name}: {name}", len(chosen.queries))
+        more(0)
         try:
             explainer = make()
         except OutputError:
@@ -95,11 +176,11 @@ def compare_model(
             refused[name] = str(error)
             continue
         run = comparison.of(subject, explainer, selections)
-        told(name, len(run.done(chosen.queries)))
+        more(len(run.done(chosen.queries)))
         try:
             with put_back_on_error(subject.settled):  # one that is refused may have changed what the others will ask
-                for more in run.run(chosen.queries):
-                    told(name, more)
+                for some in run.run(chosen.queries):
+                    more(some)
         except ExplainerError as error:
             refused[name] = str(error)
             continue
@@ -128,9 +209,7 @@ def compare_model(
 
 
 def _left_out(comparison: Comparison, chosen: Chosen) -> dict[str, int]:
-    doubted = {"believed": "not believed", "first": "not ranked first", "predicted": "not predicted", "all": ""}[
-        comparison.settings.which
-    ]
+    doubted = _DOUBTED[comparison.settings.which]
     counts = {doubted: chosen.not_wanted} if doubted else {}
     if comparison.settings.max_nodes is not None:
         counts[f"more than {comparison.settings.max_nodes:,} nodes"] = chosen.too_large

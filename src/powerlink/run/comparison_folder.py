@@ -22,7 +22,7 @@ from torch import Tensor
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, OutputError
 from powerlink.explainers.catalog import Recipe
-from powerlink.explainers.protocol import Explainer, Fitted
+from powerlink.explainers.protocol import AnyExplainer, Fitted
 from powerlink.explanation import Explanation, Query
 from powerlink.kg.knowledge_graph import Split
 from powerlink.models.subject import Subject
@@ -45,6 +45,9 @@ SELECTIONS: dict[Selection, dict[str, Any]] = {
     "largest-drop": {"select": "largest-drop", "also_consider": "none"},
     "pooled": {"select": "carried", "also_consider": "cheap"},
 }
+
+
+SHARED = ("paths", "min_length", "max_length", "hops", "hub_limit", "core", "candidates")  # what `explain` settles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +79,7 @@ class Comparison:
                 raise OutputError(f"{folder} is there and holds no comparison: choose another --out")
             write_atomically(path, (json.dumps(begun, indent=1) + "\n").encode())
 
-    def of(self, subject: Subject, explainer: Explainer, selections: tuple[Selection, ...]) -> ExplainerRun:
+    def of(self, subject: Subject, explainer: AnyExplainer, selections: tuple[Selection, ...]) -> ExplainerRun:
         """Open, or begin, what one explainer says of one model."""
         return ExplainerRun(self.home(subject), subject, explainer, selections, self.settings)
 
@@ -84,7 +87,9 @@ class Comparison:
         """Return the folder of a model, the same however the model is called."""
         return self.folder / f"{quote(subject.name, safe='')}-{subject.hash[:8]}"
 
-    def fitted(self, subject: Subject, recipe: Recipe, told: Callable[[float], None] = lambda loss: None) -> Explainer:
+    def fitted(
+        self, subject: Subject, recipe: Recipe, told: Callable[[float], None] = lambda loss: None
+    ) -> AnyExplainer:
         """Fit an explainer on training facts, or take the fit that an earlier run made."""
         path = self.home(subject) / f"{quote(recipe.name, safe='')}.safetensors"
         if path.exists():
@@ -115,7 +120,7 @@ class ExplainerRun:
         self,
         home: Path,
         subject: Subject,
-        explainer: Explainer,
+        explainer: AnyExplainer,
         selections: tuple[Selection, ...],
         settings: CompareSettings,
     ) -> None:

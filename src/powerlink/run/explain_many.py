@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 from torch import Tensor
 
-from powerlink.explainers.protocol import Explainer, Proposer
+from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explanation import Explanation, Query
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.models.subject import Subject
@@ -18,9 +18,8 @@ from powerlink.run.claim import claimed
 from powerlink.run.executor import Executor, Serial
 from powerlink.run.job import ONLY, ExplainJob, JobResult
 from powerlink.run.ledger import Ledger
+from powerlink.run.progress import Told, adding_up, nobody
 from powerlink.run.queries import NamedTriple, Which, as_queries, choose_queries, distinct
-
-Told = Callable[[str, int, int], None]  # what is going on, how many are done, of how many
 
 
 def run_batches(
@@ -48,7 +47,7 @@ def explain_many(
     subject: Subject,
     triples: Sequence[NamedTriple] | Tensor,
     *,
-    explainer: Explainer | Proposer | None = None,
+    explainer: AnyExplainer | None = None,
     settings: ExplainSettings | None = None,
     seed: int = 0,
     rank_heads: bool = False,
@@ -57,7 +56,7 @@ def explain_many(
     out: str | Path | None = None,
     memory: int | None = None,
     executor: Executor | None = None,
-    told: Told = lambda what, done, of: None,
+    told: Told = nobody,
 ) -> list[Explanation]:
     """Explain named triples, or facts (Q, 3) by index; `rank_heads` asks through the inverse relation.
 
@@ -70,8 +69,8 @@ def explain_many(
     with plain_torch(subject.messages.device), claimed(Path(out)) if out else nullcontext():
         queries = as_queries(subject, triples, rank_heads=rank_heads)
         if which != "all":
-            asking = _asking(told, len(queries))
-            queries = choose_queries(subject, distinct(queries), which, limit=limit, told=asking).queries
+            asked = adding_up(told, "asking the model", len(queries))
+            queries = choose_queries(subject, distinct(queries), which, limit=limit, told=asked).queries
         given = [name_query(subject.graph, query) for query in queries[:limit].tolist()]
         queries, names = distinct(queries[:limit]), set(given)
         ledger = Ledger(Path(out), job.made_by(subject)[ONLY]) if out else None
@@ -89,25 +88,13 @@ def explain_many(
     return [done[name] for name in given]
 
 
-def _asking(told: Told, of: int) -> Callable[[int], None]:
-    """Turn how many more were asked about into how many of all."""
-    count = 0
-
-    def more(some: int) -> None:
-        nonlocal count
-        count += some
-        told("asking the model", count, of)
-
-    return more
-
-
 def explain(
     subject: Subject,
     head: str,
     relation: str,
     tail: str,
     *,
-    explainer: Explainer | Proposer | None = None,
+    explainer: AnyExplainer | None = None,
     settings: ExplainSettings | None = None,
     seed: int = 0,
     rank_heads: bool = False,

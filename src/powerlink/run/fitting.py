@@ -12,13 +12,14 @@ from torch import Tensor
 
 from powerlink.errors import SettingsError
 from powerlink.explainers.learned.pg_explainer import PGExplainer
-from powerlink.explainers.protocol import Explainer, Fitting
+from powerlink.explainers.protocol import AnyExplainer, Fitting
 from powerlink.explainers.weights import save_weights
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.plain_torch import plain_torch
+from powerlink.memory import MOST_QUERIES, Budget
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings, computation_graph
-from powerlink.run.batching import MOST_QUERIES, Budget, batches
+from powerlink.run.batching import batches
 
 
 class GraphBatches:
@@ -50,7 +51,7 @@ def fit_explainer(
     settings: ExplainSettings | None = None,
     seed: int = 0,
     told: Callable[[float], None] = lambda loss: None,
-) -> Explainer:
+) -> AnyExplainer:
     """Fit an explainer on queries (Q, 3), write what it learned to a file, and return it ready to explain.
 
     `kind` is a class with a `fitting`; `told` hears every epoch's mean loss of a query.
@@ -62,7 +63,7 @@ def fit_explainer(
         tensors = fitting.fit(subject.settled, list(graphs) if graphs.together else graphs, seed, told)
     origin = {"seed": seed, "queries": len(queries), **asdict(settings), **asdict(fitting)}  # type: ignore[arg-type]
     save_weights(Path(out), kind.name, origin, tensors, subject)
-    fitted: Explainer = kind(weights=str(out))
+    fitted: AnyExplainer = kind(weights=str(out))
     return fitted
 
 

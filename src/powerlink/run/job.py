@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import DeviceError
-from powerlink.explainers.protocol import Explainer, Proposer, described
+from powerlink.explainers.protocol import AnyExplainer, described
 from powerlink.explanation import Explanation, MadeBy
+from powerlink.memory import Budget, ran_out_of_memory
 from powerlink.models.checkpoint import versions
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, Told, explain_in_ways
-from powerlink.run.batching import Budget, batches, ran_out_of_memory
+from powerlink.run.batching import batches
 from powerlink.stage_clock import Elapsed, Seconds, timed
-from powerlink.verify.counterfactual import Room
 
 ONLY = ""  # the one way of a job that has one
 
@@ -30,7 +30,7 @@ class ExplainJob:
     batch may take, in bytes; by default, what the device has.
     """
 
-    explainer: Explainer | Proposer = DEFAULT_EXPLAINER
+    explainer: AnyExplainer = DEFAULT_EXPLAINER
     ways: Mapping[str, ExplainSettings] = field(default_factory=lambda: {ONLY: ExplainSettings()})
     seed: int = 0
     memory: int | None = None
@@ -38,7 +38,7 @@ class ExplainJob:
     @classmethod
     def of(
         cls,
-        explainer: Explainer | Proposer | None = None,
+        explainer: AnyExplainer | None = None,
         settings: ExplainSettings | None = None,
         seed: int = 0,
         memory: int | None = None,
@@ -69,7 +69,7 @@ class ExplainJob:
 
     def run(self, subject: Subject, batch: Tensor) -> JobResult:
         """Explain a batch of queries (Q, 3) in every way; one that does not fit after all is halved."""
-        room = Room.of(subject.messages.device, self.memory and self.memory // 2)
+        room = Budget.of(subject.messages.device, self.memory).room
         try:
             with timed() as seconds:
                 told = explain_in_ways(

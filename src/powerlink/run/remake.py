@@ -9,14 +9,15 @@ import torch
 
 from powerlink.errors import PowerlinkError, SettingsError
 from powerlink.explainers.catalog import find_recipe
-from powerlink.explainers.protocol import Explainer, Proposer
+from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explanation import Explanation, MadeBy
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings
-from powerlink.run.explain_many import Told, explain_many
+from powerlink.run.explain_many import explain_many
+from powerlink.run.progress import Told, nobody
 
 
-def explainer_of(made_by: MadeBy) -> Explainer | Proposer:
+def explainer_of(made_by: MadeBy) -> AnyExplainer:
     """Make the explainer that made something, or say why that cannot be."""
     recipe = find_recipe(made_by.explainer)
     if recipe.fitting:
@@ -25,7 +26,7 @@ def explainer_of(made_by: MadeBy) -> Explainer | Proposer:
 
 
 def with_paper_figures(
-    subject: Subject, explanations: Sequence[Explanation], told: Told = lambda what, done, of: None
+    subject: Subject, explanations: Sequence[Explanation], told: Told = nobody
 ) -> tuple[list[Explanation], list[str]]:
     """Measure the paper's figures of explanations that lack them; also return why some still do, a sentence each."""
     found, refused = list(explanations), []

@@ -20,6 +20,7 @@ from powerlink.models.checkpoint import (
     load_model,
     load_resume,
     read_description,
+    read_settings,
     save_model,
     save_resume,
     start_folder,
@@ -54,6 +55,7 @@ class FolderTraining:
             raise DataError(f"{graph.name} has no two entities: there is nothing to predict")
         self.folder = folder
         self.graph = graph
+        self.model = model
         self.training = training
         self.half = half
         self.accuracy: dict[str, Any] = {}
@@ -163,17 +165,15 @@ class FolderTraining:
 
     def _check_same(self, there: dict[str, Any]) -> None:
         """Refuse to go on with, or to overwrite, a training that was set up differently."""
-        here = json.loads(self.identity)
-        there = json.loads(json.dumps(there))
-        if there["graph"] != here["graph"]:
+        if there["graph"] != self.graph.fingerprint:
             raise MismatchError(f"{self.folder} holds a model of another graph: choose another --out, or delete it")
-        for part, defaults in (("model", ModelSettings()), ("training", TrainingSettings())):
-            # What an older version did not know of, it did as the default does.
-            before = json.loads(json.dumps(asdict(defaults))) | there[part]
-            for name, now in here[part].items():
-                if before[name] != now:
+        # What an older version did not know of, it did as the default does.
+        model, training = read_settings(self.folder, there)
+        for earlier, asked in ((model.flat(), self.model.flat()), (vars(training), vars(self.training))):
+            for name, value in asked.items():
+                if earlier.get(name) != value:
                     raise MismatchError(
-                        f"{self.folder} holds a model trained with {name} {before[name]}, not {now}: "
+                        f"{self.folder} holds a model trained with {name} {earlier.get(name)}, not {value}: "
                         "choose another --out, or delete it"
                     )
         if there.get("half", False) != self.half:

@@ -7,6 +7,7 @@ DIR/MODEL/EXPLAINER.SELECTION.measured.json   what was measured on the way, quer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast, get_args
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from powerlink.errors import DataError, SettingsError, UnknownNameError
 from powerlink.explainers.catalog import find_recipe
-from powerlink.explainers.protocol import Explainer, Fitted
+from powerlink.explainers.protocol import AnyExplainer, Fitted, Proposer
 from powerlink.explanation import Explanation, Query
 from powerlink.kg.explained_links import Triple
 from powerlink.kg.known_reasons import KnownReasons
@@ -27,10 +28,12 @@ from powerlink.models.rule_model import RuleModel
 from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
+from powerlink.run.claim import claimed
 from powerlink.run.compare import with_weights
 from powerlink.run.explain_many import run_batches
 from powerlink.run.job import ONLY, ExplainJob
 from powerlink.run.ledger import Ledger
+from powerlink.run.progress import Told, adding_up, nobody
 from powerlink.run.watched import Measured, Watched
 from powerlink.verify.choice import Select
 from powerlink.verify.first_right import Held, Match, TruthTable, first_right, pooled, rows_of
@@ -40,7 +43,6 @@ from powerlink.verify.within_reach import Reach
 FLOORS = ("gradient", "low-degree", "shortest", "random")
 DEPTH = 10  # paths shown: how far the mean reciprocal rank looks
 TOGETHER = "all models together"
-Told = Callable[[str, int], None]  # hears what is explained and how, and how many more of its queries are done
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def find_ways(explainers: Sequence[str] | None = None, selections: Sequence[str]
     return [Way(find_recipe(name).name, select) for name in names for select in chosen]
 
 
-def make_explainer(way: Way, subject: Subject, weights: Sequence[Path]) -> Explainer:
+def make_explainer(way: Way, subject: Subject, weights: Sequence[Path]) -> AnyExplainer:
     """Make a way's explainer for a model, with the weights that fit it where it needs some."""
     recipe = find_recipe(way.explainer)
     return with_weights(subject, recipe, weights) if recipe.fitting else recipe.make()
@@ -123,7 +125,7 @@ class Task:
 
     def ask(
         self,
-        explainer: Explainer,
+        explainer: AnyExplainer,
         settings: ExplainSettings,
         *,
         seed: int = 0,
@@ -136,7 +138,7 @@ class Task:
         triples = {name_query(self.subject.graph, query): query for query in self.triples}
         truth = self.known.steps
         made_by = ExplainJob.of(explainer, settings, seed).made_by(self.subject)[ONLY]
-        watched = Watched(explainer, truth) if truth else None
+        watched = Watched(explainer, truth) if truth and not isinstance(explainer, Proposer) else None
         ledger = Ledger(file, made_by) if file else None
         done: dict[Query, Explanation] = ledger.done if ledger else {}
         there = triples.keys() & done.keys()
@@ -186,9 +188,10 @@ class Trial:
                 f"{unfit[0]} must be fitted before it can explain: give the file that `powerlink fit` made by --weights"
             )
 
-    def run(self, tasks: Sequence[Task], told: Told = lambda what, more: None) -> list[TruthTable]:
+    def run(self, tasks: Sequence[Task], told: Told = nobody) -> list[TruthTable]:
         """Return a table for each model and, of several, one for all of them together."""
-        held = [list(self._held(task, told)) for task in tasks]
+        with claimed(self.folder, folder=True) if self.folder else nullcontext():
+            held = [list(self._held(task, told)) for task in tasks]
         reach = [task.within_reach(self.settings.max_length, self.match, self.settings.min_length) for task in tasks]
         each = zip(tasks, held, reach, strict=True)
         tables = [self._table(task.label, [task], found, [within]) for task, found, within in each]
@@ -201,7 +204,7 @@ class Trial:
                 replace(self.settings, select=way.select),
                 seed=self.seed,
                 file=self._file(task.subject, way),
-                told=lambda more, what=f"{task.label}: {way.name}": told(what, more),  # type: ignore[misc]
+                told=adding_up(told, f"{task.label}: {way.name}", len(task.queries)),
             )
             yield task.hold(way.name, asked, self.match)
 

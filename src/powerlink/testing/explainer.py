@@ -7,7 +7,6 @@ from dataclasses import is_dataclass
 from typing import Any, get_args
 
 import torch
-from torch import Tensor, nn
 
 from powerlink.errors import ExplainerError
 from powerlink.explainers.contract import fault_of, fingerprint
@@ -15,7 +14,8 @@ from powerlink.explainers.protocol import EdgeScores, Explainer
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.subject import Subject
 from powerlink.paths.propose import Cost
-from powerlink.testing.small_world import MODELS, graph_of, queries_of_small_world, small_subject
+from powerlink.testing.link_model import state_of
+from powerlink.testing.small_world import MODELS, WORLD_QUERIES, graph_of, small_subject
 
 SEED = 5
 TOLERANCE = 1e-4  # sums over another batch round differently, and a learner amplifies it
@@ -40,14 +40,14 @@ def broken_promises(explainer: Explainer) -> list[str]:
     | no trace | the model's parameters, buffers, flags and gradients, and torch's generator, are as they were |
     | every query | also without a path, without a kept edge, and with none at all |
     """
-    told = [f"{getattr(explainer, 'name', type(explainer).__name__)} {fault}" for fault in _form(explainer)]
-    if told:
-        return told
-    for encoder, decoder in MODELS:
-        subject = small_subject(encoder, decoder)
-        for fault in _behaviour(explainer, subject):
-            told.append(f"{explainer.name} {fault} (with {subject.name})")
-    return told
+    if faults := list(_form(explainer)):
+        return [f"{getattr(explainer, 'name', type(explainer).__name__)} {fault}" for fault in faults]
+    subjects = [small_subject(encoder, decoder) for encoder, decoder in MODELS]
+    return [
+        f"{explainer.name} {fault} (with {subject.name})"
+        for subject in subjects
+        for fault in _behaviour(explainer, subject)
+    ]
 
 
 def _form(explainer: Any) -> Iterator[str]:
@@ -63,75 +63,55 @@ def _form(explainer: Any) -> Iterator[str]:
 
 
 def _behaviour(explainer: Explainer, subject: Subject) -> Iterator[str]:
-    """Check what it does; what is wrong with its very first answer is all that is told."""
-    queries = queries_of_small_world()
-    graph = graph_of(subject, queries)
+    """Check what it does; if its very first answer is wrong, nothing more."""
+    graph = graph_of(subject, WORLD_QUERIES)
     first, faults = _asked(explainer, subject, graph)
     yield from faults
-    if first is None or faults:
+    if faults:
         return
-    again = explainer.score_edges(subject.settled, graph, SEED).values
-    if not torch.equal(first.values, again):
+    if not torch.equal(first.values, explainer.score_edges(subject.settled, graph, SEED).values):
         yield "gave other scores when asked again with the same seed"
     with torch.no_grad():
-        if not torch.equal(explainer.score_edges(subject.settled, graph, SEED).values, first.values):
+        if not torch.equal(first.values, explainer.score_edges(subject.settled, graph, SEED).values):
             yield "gave other scores where gradients are switched off"
     yield from _by_itself(explainer, subject, graph, first)
-    for what, hard in _hard_graphs(graph):
-        _, faults = _asked(explainer, subject, hard)
-        yield from (f"{fault}, {what}" for fault in faults)
+    for what, kept in (
+        ("where one query kept no edge", graph.kept & (graph.query_of_edge != 1)),
+        ("where no edge was kept", torch.zeros_like(graph.kept)),
+        ("where nothing was pruned", torch.ones_like(graph.kept)),
+    ):
+        yield from (f"{fault}, {what}" for fault in _asked(explainer, subject, graph.pruned_to(kept))[1])
 
 
-def _asked(explainer: Explainer, subject: Subject, graph: ComputationGraph) -> tuple[EdgeScores | None, list[str]]:
-    """Ask once, and tell what is wrong with the scores or with what was left behind."""
+def _asked(explainer: Explainer, subject: Subject, graph: ComputationGraph) -> tuple[EdgeScores, list[str]]:
+    """Ask once, and say what is wrong with the scores or with what was left behind."""
     model = subject.settled
-    before, generator = fingerprint(model), torch.get_rng_state()
-    numbers = _numbers(model)
+    before, generator, state = fingerprint(model), torch.get_rng_state(), state_of(model)
     scores = explainer.score_edges(model, graph, SEED)
-    faults = []
     fault = fault_of(scores, graph)
-    if fault is not None:
-        faults.append(fault)
-    touched = any(not torch.equal(now, numbers[name]) for name, now in _numbers(model).items())
+    faults = [] if fault is None else [fault]
+    touched = any(not torch.equal(now, state[name]) for name, now in state_of(model).items())
     if touched or fingerprint(model) != before:
         faults.append("changed the model (parameters, buffers, gradients or the training flag)")
     if not torch.equal(torch.get_rng_state(), generator):
         faults.append("drew from torch's global generator")
-    return (scores if fault is None else None), faults
+    return scores, faults
 
 
 def _by_itself(explainer: Explainer, subject: Subject, graph: ComputationGraph, together: EdgeScores) -> Iterator[str]:
     """Compare each query's scores in the batch with those alone and in the batch turned around."""
-    count = graph.num_queries
     backwards = graph_of(subject, graph.queries.flip(0))
-    turned = explainer.score_edges(subject.settled, backwards, SEED)
-    for q in range(count):
-        own = _of_query(together.values, graph, q)
-        lone = graph_of(subject, graph.queries[q : q + 1])
-        alone = explainer.score_edges(subject.settled, lone, SEED)
+    turned = explainer.score_edges(subject.settled, backwards, SEED).values
+    for q in range(graph.num_queries):
+        own = together.values[graph.query_of_edge == q]
+        other = turned[backwards.query_of_edge == graph.num_queries - 1 - q]
+        alone = explainer.score_edges(subject.settled, graph_of(subject, graph.queries[q : q + 1]), SEED)
         if not torch.allclose(own, alone.values, rtol=0, atol=TOLERANCE):
             yield "scores a query differently alone than in a batch"
             return
-        if not torch.allclose(own, _of_query(turned.values, backwards, count - 1 - q), rtol=0, atol=TOLERANCE):
+        if not torch.allclose(own, other, rtol=0, atol=TOLERANCE):
             yield "scores a query differently when its batch is in another order"
             return
         if tuple(together.remarks[q : q + 1]) != tuple(alone.remarks):
             yield "makes other remarks on a query alone than in a batch"
             return
-
-
-def _hard_graphs(graph: ComputationGraph) -> Iterator[tuple[str, ComputationGraph]]:
-    """Give the graphs that are easily forgotten."""
-    yield "where one query kept no edge", graph.pruned_to(graph.kept & (graph.query_of_edge != 1))
-    yield "where no edge was kept", graph.pruned_to(torch.zeros_like(graph.kept))
-    yield "where nothing was pruned", graph.pruned_to(torch.ones_like(graph.kept))
-
-
-def _of_query(values: Tensor, graph: ComputationGraph, query: int) -> Tensor:
-    return values[graph.query_of_edge == query]
-
-
-def _numbers(model: Any) -> dict[str, Tensor]:
-    if not isinstance(model, nn.Module):
-        return {}
-    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}

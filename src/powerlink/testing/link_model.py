@@ -15,7 +15,7 @@ from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.graphs.what_if import Removals
 from powerlink.kg.knowledge_graph import KnowledgeGraph
-from powerlink.models.protocol import Embeddings, LinkModel, logits_by_weight
+from powerlink.models.protocol import Embeddings, LinkModel, abilities_of, logits_by_weight
 from powerlink.models.ranking import score_tails_of
 from powerlink.models.subject import undisturbed
 from powerlink.verify.counterfactual import scores_without
@@ -32,7 +32,7 @@ def check_link_model(model: Any, graph: KnowledgeGraph, device: torch.device | s
     if not messages.num_edges:
         return ["the graph has no training facts, so there is nothing to pass messages over and nothing to check"]
     inspection = _Inspection(model, messages)
-    before = _state_of(model)
+    before = state_of(model)
     seed = torch.get_rng_state()
     with undisturbed(model):
         for stage in (inspection.members, inspection.shapes, inspection.constancy, inspection.reach):
@@ -44,7 +44,7 @@ def check_link_model(model: Any, graph: KnowledgeGraph, device: torch.device | s
                 return problems
     problems = [
         f"asking the model changed its {name}: encode and score must leave parameters and buffers as they are"
-        for name, value in _state_of(model).items()
+        for name, value in state_of(model).items()
         if name not in before or not torch.equal(before[name], value)
     ]
     if not torch.equal(seed, torch.get_rng_state()):
@@ -64,11 +64,8 @@ class _Inspection:
         layers = getattr(self.model, "num_layers", None)
         if not isinstance(layers, int) or layers < 1:
             yield f"num_layers must be how many hops a message can travel, a whole number from 1, not {layers!r}"
-        for name, signature in (
-            ("encode", "encode(graph, edge_weight=None)"),
-            ("score", "score(embeddings, triples)"),
-        ):
-            if not callable(getattr(self.model, name, None)):
+        for signature in ("encode(graph, edge_weight=None)", "score(embeddings, triples)"):
+            if not callable(getattr(self.model, signature.partition("(")[0], None)):
                 yield f"the model has no method {signature}"
 
     def shapes(self) -> Iterator[str]:
@@ -140,8 +137,7 @@ class _Inspection:
                 f"within num_layers = {self.model.num_layers} hops of head and tail the score is another than on the "
                 "whole graph: messages travel further than num_layers says, or something is normalised over all nodes"
             )
-        if callable(getattr(self.model, "score_tails", None)):
-            yield from self._tails()
+        yield from self._tails()
         yield from self._prepared()
         yield from self._differences(part)
 
@@ -155,9 +151,12 @@ class _Inspection:
             yield f"the score {what} by edge_weight: leave out no_grad, detach, rounding and numpy on the way to it"
 
     def _tails(self) -> Iterator[str]:
+        score_tails = abilities_of(self.model).score_tails
+        if score_tails is None:
+            return
         found = self._encode(self.graph)
         head, relation = self._triples[:, 0], self._triples[:, 1]
-        tails: Tensor = self.model.score_tails(found, head, relation)  # type: ignore[attr-defined]
+        tails = score_tails(found, head, relation)
         if tails.shape != (head.numel(), self.graph.num_nodes):
             yield f"score_tails must return {(head.numel(), self.graph.num_nodes)}, not {tuple(tails.shape)}"
         elif not _same(tails.gather(1, self._triples[:, 2:]).squeeze(1), self.model.score(found, self._triples)):
@@ -180,13 +179,13 @@ class _Inspection:
         edge = graph.kept_edges.index[into_head[:1]]
         scenario = graph.kept_edges.query[into_head[:1]]
         removals = Removals.of(graph, 1, torch.zeros_like(edge), edge)
-        told = scores_without(self.model, graph, scenario, removals)
+        without = scores_without(self.model, graph, scenario, removals)
         left = torch.arange(graph.num_edges, device=graph.device) != edge
         weight = left.to(graph.norm.dtype)
-        if not _same(told, self.model.score(self._encode(graph, weight), graph.triples[scenario])):
+        if not _same(without, self.model.score(self._encode(graph, weight), graph.triples[scenario])):
             yield (
                 "a score without a fact is another than told: a model that says adds_messages must add its messages up "
-                "by kernels.message_sum and read nothing else from its edges; else leave the attribute out"
+                "by kernels.message_sum and read nothing else from its edges; else leave it out"
             )
 
     @torch.no_grad()
@@ -226,11 +225,10 @@ class _Inspection:
 
 
 def _wrong_shapes(found: Embeddings, graph: Edges) -> Iterator[str]:
-    expected: tuple[tuple[str, Tensor, int, str], ...] = (
+    for name, rows, count, meaning in (
         ("entity", found.entity, graph.num_nodes, "a row per node of the graph it is given"),
         ("relation", found.relation, 2 * graph.num_relations, "a row per relation and per inverse"),
-    )
-    for name, rows, count, meaning in expected:
+    ):
         if rows.dim() != 2 or rows.size(0) != count:
             yield f"embeddings.{name} must have {meaning}, ({count}, d) here, not {tuple(rows.shape)}"
     if found.entity.shape[1:] != found.relation.shape[1:]:
@@ -261,6 +259,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return bool(torch.allclose(one, other.to(one.dtype), rtol=0, atol=TOLERANCE * scale))
 
 
-def _state_of(model: Any) -> dict[str, Tensor]:
+def state_of(model: Any) -> dict[str, Tensor]:
+    """Return a copy of a torch model's parameters and buffers."""
     state = model.state_dict() if isinstance(model, nn.Module) else {}
     return {name: value.clone() for name, value in state.items()}

@@ -8,22 +8,24 @@ from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
-from powerlink.models.link_model import DecoderName, EncoderName, ModelSettings, build_model
+from powerlink.models.decoders import ConvE
+from powerlink.models.encoders import RGCN
+from powerlink.models.link_model import ModelSettings, build_model
 from powerlink.models.subject import Subject
 from powerlink.pipeline import ExplainSettings, computation_graph
 
 ENTITIES, RELATIONS, WIDTH = 14, 3, 8
-MODELS: tuple[tuple[EncoderName, DecoderName], ...] = (
+MODELS: tuple[tuple[str, str], ...] = (
     ("rgcn", "transe"),
     ("wgcn", "conve"),
     ("compgcn", "distmult"),
 )
 # Entities 12 and 13 hang together and on nothing else; the first query comes twice; the second asks an inverse.
-QUERIES = ((0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8), (0, 1, 12))
+WORLD_QUERIES = torch.tensor([(0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8), (0, 1, 12)])  # (Q, 3)
 PRUNING = ExplainSettings(hub_limit=9, core=2)
 
 
-def small_subject(encoder: EncoderName = "compgcn", decoder: DecoderName = "distmult") -> Subject:
+def small_subject(encoder: str = "compgcn", decoder: str = "distmult") -> Subject:
     """Return an untrained model of two layers over 14 entities: a new one in every call, and always the same.
 
     There are parallel facts, a self-loop, a hub, and two entities that nothing connects to the others.
@@ -40,7 +42,11 @@ def small_subject(encoder: EncoderName = "compgcn", decoder: DecoderName = "dist
         none,
         none,
     )
-    shape = ModelSettings(encoder=encoder, decoder=decoder, widths=(WIDTH,) * 3, blocks=2, filters=3, kernel=3)
+    shape = ModelSettings(
+        encoder=RGCN.Settings(blocks=2) if encoder == "rgcn" else encoder,
+        decoder=ConvE.Settings(filters=3, kernel=3) if decoder == "conve" else decoder,
+        widths=(WIDTH,) * 3,
+    )
     model = build_model(shape, ENTITIES, RELATIONS, seed=1).eval()
     return Subject.of(graph, model, name=shape.name)
 
@@ -48,8 +54,3 @@ def small_subject(encoder: EncoderName = "compgcn", decoder: DecoderName = "dist
 def graph_of(subject: Subject, queries: Tensor) -> ComputationGraph:
     """Return what an explainer is handed: extracted, pruned, with the whole graph's encoding attached."""
     return computation_graph(subject, queries, PRUNING)
-
-
-def queries_of_small_world() -> Tensor:
-    """Return the queries that explainers are tried on: (Q, 3)."""
-    return torch.tensor(QUERIES)

@@ -18,8 +18,7 @@ from torch import Tensor
 from powerlink.evidence import EvidenceBatch, fact_of
 from powerlink.explainers.protocol import Oracle
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.graphs.edges import expand_rows
-from powerlink.graphs.incidence import row_pointer
+from powerlink.graphs.edges import expand_rows, row_pointer
 from powerlink.verify.carried import Carried, measure_carried
 
 DECORATIVE = 0.05  # a hop of a longer path whose own effect is a smaller share of the path's is decoration

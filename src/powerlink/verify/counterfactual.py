@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -13,46 +12,11 @@ from powerlink.graphs.computation_graph import ComputationGraph, target_edges
 from powerlink.graphs.edges import find_sorted
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.graphs.what_if import Removals, WhatIf, changed_nodes, nothing_but, what_if
-from powerlink.models.protocol import Embeddings, LinkModel, adds_messages
+from powerlink.memory import LOGITS_PER_SCORE, Room
+from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 from powerlink.models.ranking import filtered_ranks, score_tails_of
 from powerlink.models.subject import Subject
 from powerlink.questions import Asking, asked
-
-BYTES_PER_EDGE = 600  # of a what-if graph, its nodes' vectors included, at width 100
-BYTES_PER_LOGIT = 24  # while it is ranked
-LOGITS_PER_SCORE = 6_000  # what a decoder may hold for one score, above all ConvE its feature maps
-SHARE_OF_A_GPU = 0.25  # of its memory, beside what a batch holds
-
-
-@dataclass(frozen=True)
-class Room:
-    """How much is encoded and ranked at a time. A single scenario that is larger still runs alone."""
-
-    edges: int = 2_000_000
-    logits: int = 20_000_000  # scenarios × entities
-
-    @classmethod
-    def of(cls, device: torch.device, memory: int | None = None) -> Room:
-        """Derive it from the device, and from `memory` in bytes where that is less. A GPU is busy only with much."""
-        most = cls()
-        if device.type == "cuda":
-            most = cls(32_000_000, 400_000_000)
-            memory = memory or int(SHARE_OF_A_GPU * torch.cuda.get_device_properties(device).total_memory)
-        if memory is None:
-            return most
-        edges, logits = memory // BYTES_PER_EDGE, memory // BYTES_PER_LOGIT
-        return cls(max(min(most.edges, edges), 1), max(min(most.logits, logits), 1))
-
-    def cut(self, loads: list[int], logits_each: int) -> list[tuple[int, int]]:
-        """Cut scenarios into runs first … last − 1 whose loads, in edges, and whose logits fit."""
-        most = max(self.logits // max(logits_each, 1), 1)
-        first, total, cuts = 0, 0, [0]
-        for scenario, edges in enumerate(loads):
-            if scenario > first and (total + edges > self.edges or scenario - first >= most):
-                cuts.append(scenario)
-                first, total = scenario, 0
-            total += edges
-        return list(pairwise([*cuts, len(loads)])) if loads else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +41,7 @@ def answers(
     logits_each: int = 0,
 ) -> Iterator[Answers]:
     """Encode what each scenario changes, in runs that fit; `wanted` as for `changed_nodes`."""
-    layers, by_difference = model.num_layers, adds_messages(model)
+    layers, by_difference = model.num_layers, abilities_of(model).adds_messages
     changes = changed_nodes(graph, removals, layers, wanted=wanted)
     loads = changes.load(graph, removals.num_scenarios, by_difference=by_difference).tolist()
     for first, last in (room or Room.of(graph.device)).cut(loads, logits_each):

@@ -10,11 +10,11 @@ from torch import Tensor
 from powerlink.errors import SettingsError
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.what_if import Removals
+from powerlink.memory import Room
 from powerlink.models.protocol import LinkModel
 from powerlink.models.subject import Subject
 from powerlink.questions import asked, asking_of
 from powerlink.verify.counterfactual import (
-    Room,
     Standing,
     edges_of_facts,
     encode_only,

@@ -17,11 +17,10 @@ from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import expand_rows
 from powerlink.graphs.what_if import Removals
 from powerlink.kernels.segments import run_count, run_sum
+from powerlink.memory import LOGITS_PER_NODE, Room
 from powerlink.models.protocol import Embeddings, LinkModel
 from powerlink.questions import asked, asked_by_weight, asking_of
-from powerlink.verify.counterfactual import Room, answers
-
-LOGITS_PER_NODE = 50  # what scoring a node takes, in logits that are merely ranked: both ends' vectors are gathered
+from powerlink.verify.counterfactual import answers
 
 
 @dataclass(frozen=True, eq=False)

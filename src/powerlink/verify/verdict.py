@@ -10,10 +10,11 @@ from torch import Tensor
 from powerlink.evidence import EvidenceBatch, fact_of
 from powerlink.explainers.protocol import Oracle
 from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.memory import Room
 from powerlink.models.subject import Subject
 from powerlink.questions import Questions
 from powerlink.verify.carried import Carried, measure_carried
-from powerlink.verify.counterfactual import Room, Standing, standings_without
+from powerlink.verify.counterfactual import Standing, standings_without
 from powerlink.verify.oracle import Removal
 from powerlink.verify.paper_protocol import PaperBatch, measure_paper
 

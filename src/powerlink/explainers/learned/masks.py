@@ -11,7 +11,9 @@ from torch import Tensor
 from powerlink.errors import SettingsError
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kernels.edge_mlp import EdgeRows, edge_mlp
-from powerlink.kernels.grouped_linear import Groups, grouped_linear
+from powerlink.kernels.fused import scorer_precision
+from powerlink.kernels.grouped_product import grouped_product
+from powerlink.kernels.incidence import Groups
 from powerlink.kernels.keyed_random import keyed_uniform, keys_of
 from powerlink.kernels.segments import gather
 
@@ -94,7 +96,8 @@ class TripletScorer:
         """Return the first layer's share of nodes, as head and as tail (n, 2, H), and of all else (Q·2R, H)."""
         width = self._nodes.size(1)
         head, relation, tail, about = self.first.split([width, width, width, 3 * width], dim=1)  # (Q, ·, H) each
-        by_node = grouped_linear(self._nodes, torch.cat([head, tail], dim=2), self._node_groups)
+        ends = torch.cat([head, tail], dim=2).unsqueeze(1)  # (Q, 1, width, 2H)
+        by_node = grouped_product(self._nodes, ends, self._node_groups, precision=scorer_precision())
         # the same for all edges of a query, so it rides on the relations' rows
         target = torch.bmm(self._target, about) + self.first_bias.unsqueeze(1)  # (Q, 1, H)
         by_relation = torch.matmul(self._relations, relation) + target

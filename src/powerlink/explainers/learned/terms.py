@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.graphs.incidence import row_pointer
+from powerlink.graphs.edges import row_pointer
 from powerlink.kernels.segments import run_sum
 from powerlink.models.protocol import LinkModel
 from powerlink.questions import asked, asked_by_weight, asking_of

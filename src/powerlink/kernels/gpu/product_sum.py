@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from powerlink.graphs.incidence import Incidence
+from powerlink.kernels.incidence import Incidence
 
 WIDTH_BLOCK = 64
 ENTRY_BLOCK = 8
@@ -22,7 +22,7 @@ ENTRY_BLOCK = 8
 
 @triton.jit
 def _sum_chunks(
-    a_ptr, b_ptr, weight_ptr, column_ptr, factor_ptr, edge_ptr, start_ptr, end_ptr, out_ptr,
+    a_ptr, b_ptr, factor_ptr, weight_ptr, column_ptr, edge_ptr, start_ptr, end_ptr, out_ptr,
     width: tl.constexpr, HAS_FACTOR: tl.constexpr, HAS_WEIGHT: tl.constexpr, ENTRIES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     chunk = tl.program_id(0).to(tl.int64)
@@ -68,7 +68,7 @@ def _fold_long_rows(
 
 @triton.jit
 def _dot_entries(
-    a_ptr, b_ptr, rows_ptr, column_ptr, factor_ptr, row_ptr, edge_ptr, out_ptr, num_entries,
+    a_ptr, b_ptr, factor_ptr, rows_ptr, column_ptr, row_ptr, edge_ptr, out_ptr, num_entries,
     width: tl.constexpr, HAS_FACTOR: tl.constexpr, ENTRIES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     entry = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
@@ -91,30 +91,17 @@ def _dot_entries(
 
 def product_sum(a: Tensor, b: Tensor | None, weight: Tensor | None, incidence: Incidence) -> Tensor:
     """Return Σ weight·a[column]·b[factor] at every row: a (columns, d), b (factors, d), weight (E,) → (rows, d)."""
-    a = a.contiguous()
-    factors = None if b is None else b.contiguous()
-    chunks, width = incidence.chunks, a.size(1)
+    a, chunks, width = a.contiguous(), incidence.chunks, a.size(1)
     out = a.new_empty(chunks.start.numel(), width)
     block = min(WIDTH_BLOCK, triton.next_power_of_2(width))
     columns = triton.cdiv(width, block)
     if out.numel():
         _sum_chunks[(chunks.start.numel(), columns)](
-            a,
-            a if factors is None else factors,
-            a if weight is None else weight.contiguous(),
-            incidence.column,
-            incidence.column if incidence.factor is None else incidence.factor,
-            incidence.edge,
-            chunks.start,
-            chunks.end,
-            out,
-            width,
-            HAS_FACTOR=factors is not None,
-            HAS_WEIGHT=weight is not None,
-            ENTRIES=ENTRY_BLOCK,
-            WIDTH=block,
-            num_warps=1,
-        )
+            a, *_factors(b, incidence, a), a if weight is None else weight.contiguous(),
+            incidence.column, incidence.edge, chunks.start, chunks.end, out,
+            width, HAS_FACTOR=b is not None, HAS_WEIGHT=weight is not None,
+            ENTRIES=ENTRY_BLOCK, WIDTH=block, num_warps=1,
+        )  # fmt: skip
     if chunks.long_row.numel():
         _fold_long_rows[(chunks.long_row.numel(), columns)](
             out, chunks.long_row, chunks.rest, incidence.num_rows, width, PIECES=16, WIDTH=block, num_warps=1
@@ -124,25 +111,20 @@ def product_sum(a: Tensor, b: Tensor | None, weight: Tensor | None, incidence: I
 
 def product_dot(a: Tensor, b: Tensor | None, rows: Tensor, incidence: Incidence) -> Tensor:
     """Return Σ_d a[column]·b[factor]·rows[row] of every edge: (E,)."""
-    count = incidence.edge.numel()
+    a, count, width = a.contiguous(), incidence.edge.numel(), a.size(1)
     out = a.new_empty(count)
     if count:
-        factors = None if b is None else b.contiguous()
-        block = min(WIDTH_BLOCK, triton.next_power_of_2(a.size(1)))
         _dot_entries[(triton.cdiv(count, ENTRY_BLOCK),)](
-            a.contiguous(),
-            a if factors is None else factors,
-            rows.contiguous(),
-            incidence.column,
-            incidence.column if incidence.factor is None else incidence.factor,
-            incidence.row_of_entry,
-            incidence.edge,
-            out,
-            count,
-            a.size(1),
-            HAS_FACTOR=factors is not None,
-            ENTRIES=ENTRY_BLOCK,
-            WIDTH=block,
-            num_warps=2,
-        )
+            a, *_factors(b, incidence, a), rows.contiguous(),
+            incidence.column, incidence.row_of_entry, incidence.edge, out,
+            count, width, HAS_FACTOR=b is not None,
+            ENTRIES=ENTRY_BLOCK, WIDTH=min(WIDTH_BLOCK, triton.next_power_of_2(width)), num_warps=2,
+        )  # fmt: skip
     return out
+
+
+def _factors(b: Tensor | None, incidence: Incidence, unread: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the factors' table and which of its rows each entry reads; without factors, something never read."""
+    if b is None or incidence.factor is None:
+        return unread, incidence.column
+    return b.contiguous(), incidence.factor

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -10,39 +12,46 @@ from torch import Tensor, nn
 from powerlink.errors import SettingsError
 from powerlink.kernels.dense_product import Linear
 from powerlink.models.decoders.distmult import DistMult
+from powerlink.models.part import PartSettings
+from powerlink.settings import setting
 
 
 class ConvE(DistMult):
     """vec(relu(conv([h; r]))) W · t."""
 
-    def __init__(
-        self,
-        width: int,
-        *,
-        filters: int,
-        kernel: int,
-        image: tuple[int, int] | None,
-        interleave: bool,
-        input_dropout: float,
-        feature_dropout: float,
-        hidden_dropout: float,
-    ) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Settings(PartSettings):
+        name: str = field(default="conve", init=False)
+        filters: int = setting(200, "how many filters", least=1)
+        kernel: int = setting(7, "their height and width", least=1)
+        image: tuple[int, int] | None = setting(None, "rows and columns of one vector")
+        interleave: bool = setting(True, "head's and relation's numbers in turn, not one image above the other")
+        input_dropout: float = setting(0.2, "dropout on the image", least=0, most=1)
+        feature_dropout: float = setting(0.2, "dropout on the filters' maps", least=0, most=1)
+        hidden_dropout: float = setting(0.3, "dropout on the projection", least=0, most=1)
+
+        def fitted(self, widths: tuple[int, ...]) -> Self:
+            """Refuse an image that does not hold a vector."""
+            rows, columns = self.image or squarest_image(widths[-1])
+            if rows * columns != widths[-1]:
+                raise SettingsError(f"ConvE's image {rows}×{columns} does not hold vectors of width {widths[-1]}")
+            return self
+
+    def __init__(self, settings: Settings, width: int) -> None:
         super().__init__()
-        self.image = image or squarest_image(width)
-        rows, columns = self.image
-        if rows * columns != width:
-            raise SettingsError(f"ConvE's image {rows}×{columns} does not hold vectors of width {width}")
-        kernel = min(kernel, 2 * rows, columns)
+        rows, columns = self.image = settings.fitted((width,)).image or squarest_image(width)
+        filters = settings.filters
+        kernel = min(settings.kernel, 2 * rows, columns)
         features = filters * (2 * rows - kernel + 1) * (columns - kernel + 1)
         self.kernel = kernel
-        self.interleave = interleave
+        self.interleave = settings.interleave
         self.image_norm = ScalarNorm()
-        self.image_dropout = nn.Dropout(input_dropout)
+        self.image_dropout = nn.Dropout(settings.input_dropout)
         self.filters = nn.Linear(kernel * kernel, filters, bias=False)  # the norm behind it has one
         self.feature_norm = nn.BatchNorm1d(filters)
-        self.feature_dropout = nn.Dropout(feature_dropout)  # of whole feature maps
+        self.feature_dropout = nn.Dropout(settings.feature_dropout)  # of whole feature maps
         self.project = nn.Sequential(
-            Linear(features, width), nn.Dropout(hidden_dropout), nn.BatchNorm1d(width), nn.ReLU()
+            Linear(features, width), nn.Dropout(settings.hidden_dropout), nn.BatchNorm1d(width), nn.ReLU()
         )
 
     def first_scale(self, width: int, num_entities: int) -> float:
@@ -50,7 +59,6 @@ class ConvE(DistMult):
         return 0.1  # queries come normalised: logits of tails as large would scatter widely
 
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
-        """Return what is matched with tails: (n, d)."""
         count, (rows, columns) = head.size(0), self.image
         # One above the other, filters see both only where the two images meet; with their numbers in turn, everywhere.
         image = self.image_norm(torch.stack([head, relation], dim=2 if self.interleave else 1))

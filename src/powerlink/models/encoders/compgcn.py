@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels.arrangements import pairs_of, pairs_to_targets_by_direction
 from powerlink.kernels.dense_product import dense_product
-from powerlink.kernels.message_sum import Messages, Summable, read_rows, related_messages
+from powerlink.kernels.message_sum import read_rows
+from powerlink.kernels.messages import MappedSums, Messages, related_messages
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
+from powerlink.settings import setting
 
 Composition = Literal["mult", "sub", "corr"]
 
@@ -34,18 +38,16 @@ class CompGCNLayer(Layer):
     A message's direction is decided by its relation id, so the layer is right on any subgraph.
     """
 
-    def __init__(
-        self, width_in: int, width_out: int, num_relations: int, composition: Composition, dropout: float, bias: bool
-    ) -> None:
+    def __init__(self, width_in: int, width_out: int, num_relations: int, settings: CompGCN.Settings) -> None:
         super().__init__()
-        self.composition = composition
+        self.composition = settings.composition
         self.direction = nn.Parameter(torch.empty(2, width_in, width_out))  # facts, inverses
         self.self_loop = nn.Parameter(torch.empty(width_in, width_out))
         self.self_relation = nn.Parameter(torch.empty(1, width_in))
         self.relation_map = nn.Parameter(torch.empty(width_in, width_out))
-        self.bias = nn.Parameter(torch.zeros(width_out)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(width_out)) if settings.layer_bias else None
         self.norm = nn.BatchNorm1d(width_out)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(settings.layer_dropout)
         for weight in (*self.direction, self.self_loop, self.self_relation, self.relation_map):
             nn.init.xavier_normal_(weight)
 
@@ -65,42 +67,31 @@ class CompGCNLayer(Layer):
             out = out + self.bias
         return torch.tanh(self.norm(out))
 
-    def _messages(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Summable:
+    def _messages(self, nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Messages | MappedSums:
         if self.composition == "mult":
             return related_messages(nodes, relations, edges)
-        messages = compose(
-            read_rows(nodes, edges.pair_sources), read_rows(relations, edges.pair_relations), self.composition
-        )
-        return Messages(messages, None, edges.pairs_to_targets_by_direction)
+        pairs = pairs_of(edges)
+        messages = compose(read_rows(nodes, pairs.sources), read_rows(relations, pairs.relations), self.composition)
+        return Messages(messages, pairs_to_targets_by_direction(edges))
 
 
 class CompGCN(LayeredEncoder):
     """Layers of CompGCN over a learned embedding per entity and per relation."""
 
-    def __init__(
-        self,
-        num_entities: int,
-        num_relations: int,
-        widths: tuple[int, ...],
-        *,
-        composition: Composition,
-        dropout: float,
-        bias: bool,
-    ) -> None:
-        super().__init__()
-        self.entity = nn.Parameter(torch.empty(num_entities, widths[0]))
-        self.relation = nn.Parameter(torch.empty(2 * num_relations, widths[0]))
+    @dataclass(frozen=True, kw_only=True)
+    class Settings(LayeredEncoder.Settings):
+        name: str = field(default="compgcn", init=False)
+        composition: Composition = setting(
+            "mult", "how a neighbour and a relation make a message", among=get_args(Composition)
+        )
+        layer_bias: bool = setting(False, "a bias in every layer")
+
+    def __init__(self, settings: Settings, num_entities: int, num_relations: int, widths: tuple[int, ...]) -> None:
+        super().__init__(settings, num_entities, num_relations, widths)
+        self.relation = nn.Parameter(torch.empty(2 * num_relations, widths[0]))  # mapped from layer to layer
         nn.init.xavier_normal_(self.entity)
         nn.init.xavier_normal_(self.relation)
-        self.layers = nn.ModuleList(
-            CompGCNLayer(a, b, num_relations, composition, dropout, bias) for a, b in pairwise(widths)
-        )
-
-    def scale_output(self, scale: float) -> None:
-        """Set how large the vectors of the untrained encoder are."""
-        last = self.layers[-1]
-        assert isinstance(last, CompGCNLayer)
-        nn.init.constant_(last.norm.weight, scale)
+        self.layers = nn.ModuleList(CompGCNLayer(a, b, num_relations, settings) for a, b in pairwise(widths))
 
     def size_inputs(self) -> None:
         """Let the untrained entities and relations be large enough for the norm's epsilon not to hide them."""
@@ -109,7 +100,7 @@ class CompGCN(LayeredEncoder):
 
     def relations_by_layer(self) -> list[Tensor]:
         """Return the relations' vectors as each layer reads them, and at last as they are returned: (2R, ·) each."""
-        tables = [self.relation]
+        tables: list[Tensor] = [self.relation]
         for layer in self.layers:
             tables.append(tables[-1] @ cast(CompGCNLayer, layer).relation_map)
         return tables

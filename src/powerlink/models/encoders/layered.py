@@ -7,18 +7,22 @@ graph, and so are all relations' vectors: they are prepared once, for any number
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges, EdgeSlice
-from powerlink.kernels.message_sum import Summable
+from powerlink.kernels.messages import MappedSums, Messages
+from powerlink.models.part import PartSettings
+from powerlink.settings import setting
 
 
 @dataclass(frozen=True, eq=False)
 class Offer:
     """What a layer's edges carry, by how much the model itself scales each, and what a node adds of its own."""
 
-    messages: Summable
+    messages: Messages | MappedSums
     scale: Tensor  # (E,)
     own: Tensor | None  # (targets, out)
 
@@ -50,9 +54,28 @@ class Prepared:
 class LayeredEncoder(nn.Module):
     """Layers over a learned embedding per entity, and vectors of the relations."""
 
-    entity: Tensor  # (N, in)
-    relation: Tensor  # (2R, ·)
+    @dataclass(frozen=True, kw_only=True)
+    class Settings(PartSettings):
+        """What all of them have."""
+
+        layer_dropout: float = setting(0.1, "dropout in every layer", least=0, most=1)
+
+    default_layers: ClassVar[int] = 2
     layers: nn.ModuleList
+
+    def __init__(self, settings: Settings, num_entities: int, num_relations: int, widths: tuple[int, ...]) -> None:
+        super().__init__()
+        self.entity = nn.Parameter(torch.empty(num_entities, widths[0]))
+        self.relation = nn.Parameter(torch.empty(2 * num_relations, widths[-1]))
+
+    def scale_output(self, scale: float) -> None:
+        """Set how large the untrained encoder's vectors are; without a norm they begin small, as suits any decoder."""
+        for part in self._layer(len(self.layers) - 1).children():
+            if isinstance(part, nn.BatchNorm1d):
+                nn.init.constant_(part.weight, scale)
+
+    def size_inputs(self) -> None:
+        """Let the untrained inputs be large enough for distances, which want the size asked for."""
 
     def relations_by_layer(self) -> list[Tensor]:
         """Return the relations' vectors as each layer reads them, and at last as they are returned: (2R, ·) each."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import EdgeSlice
+from powerlink.kernels.arrangements import nodes_to_targets, relations_of
 from powerlink.kernels.dense_product import dense_product
-from powerlink.kernels.message_sum import Messages, read_rows
+from powerlink.kernels.message_sum import read_rows
+from powerlink.kernels.messages import Messages
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
+from powerlink.settings import setting
 
 
 class WGCNLayer(Layer):
@@ -23,22 +27,14 @@ class WGCNLayer(Layer):
     """
 
     def __init__(
-        self,
-        width_in: int,
-        width_out: int,
-        num_relations: int,
-        *,
-        self_loop: bool,
-        degree_norm: bool,
-        first_relation_weight: float,
-        dropout: float,
+        self, width_in: int, width_out: int, num_relations: int, settings: WGCN.Settings, dropout: float
     ) -> None:
         super().__init__()
         self.linear = nn.Parameter(torch.empty(width_in, width_out))
-        self.relation_weight = nn.Parameter(torch.full((2 * num_relations,), float(first_relation_weight)))
+        self.relation_weight = nn.Parameter(torch.full((2 * num_relations,), float(settings.first_relation_weight)))
         self.norm = nn.BatchNorm1d(width_out)
-        self.self_loop = self_loop
-        self.degree_norm = degree_norm
+        self.self_loop = settings.self_loop
+        self.degree_norm = settings.degree_norm
         self.dropout = nn.Dropout(dropout)
         nn.init.xavier_uniform_(self.linear)
 
@@ -47,10 +43,10 @@ class WGCNLayer(Layer):
         shared = self.relation_weight.view(2, -1).sum(0).repeat(2).unsqueeze(1)  # a relation and its inverse add theirs
         mapped = dense_product(self.dropout(nodes), self.linear)
         own = mapped[: edges.num_targets] if self.self_loop else None
-        scale = read_rows(shared, edges.edge_relations).squeeze(1)
+        scale = read_rows(shared, relations_of(edges)).squeeze(1)
         if self.degree_norm:
             scale = scale * edges.norm
-        return Offer(Messages(mapped, None, edges.nodes_to_targets), scale, own)
+        return Offer(Messages(mapped, nodes_to_targets(edges)), scale, own)
 
     def receive(self, offer: Offer, weight: Tensor) -> Tensor:
         """Add them up, times the edges' weights (E,): (targets, out)."""
@@ -62,37 +58,19 @@ class WGCNLayer(Layer):
 class WGCN(LayeredEncoder):
     """Layers of WGCN over a learned embedding per entity; relations keep their own embedding."""
 
-    def __init__(
-        self,
-        num_entities: int,
-        num_relations: int,
-        widths: tuple[int, ...],
-        *,
-        self_loop: bool,
-        degree_norm: bool,
-        first_relation_weight: float,
-        dropout: float,
-    ) -> None:
-        super().__init__()
-        self.entity = nn.Parameter(torch.empty(num_entities, widths[0]))
-        self.relation = nn.Parameter(torch.empty(2 * num_relations, widths[-1]))
+    @dataclass(frozen=True, kw_only=True)
+    class Settings(LayeredEncoder.Settings):
+        name: str = field(default="wgcn", init=False)
+        self_loop: bool = setting(False, "a node hears itself")
+        degree_norm: bool = setting(False, "messages times 1/√(deg(source)·deg(target)), as in the other two")
+        first_relation_weight: float = setting(1.0, "what every relation's weight begins at")
+
+    def __init__(self, settings: Settings, num_entities: int, num_relations: int, widths: tuple[int, ...]) -> None:
+        super().__init__(settings, num_entities, num_relations, widths)
         nn.init.xavier_normal_(self.entity)
         nn.init.xavier_normal_(self.relation)
+        dropouts = [0.0, *[settings.layer_dropout] * (len(widths) - 2)]  # between layers, not before the first
         self.layers = nn.ModuleList(
-            WGCNLayer(
-                a,
-                b,
-                num_relations,
-                self_loop=self_loop,
-                degree_norm=degree_norm,
-                first_relation_weight=first_relation_weight,
-                dropout=dropout if depth else 0.0,  # between layers, not before the first
-            )
-            for depth, (a, b) in enumerate(pairwise(widths))
+            WGCNLayer(a, b, num_relations, settings, dropout)
+            for (a, b), dropout in zip(pairwise(widths), dropouts, strict=True)
         )
-
-    def scale_output(self, scale: float) -> None:
-        """Set how large the vectors of the untrained encoder are."""
-        last = self.layers[-1]
-        assert isinstance(last, WGCNLayer)
-        nn.init.constant_(last.norm.weight, scale)

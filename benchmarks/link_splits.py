@@ -7,6 +7,7 @@ generators are part of the rule: with seed 0 it gives, line for line, the splits
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ def split_links(data: ExplainedLinks, *, seed: int = 0, valid: float = 0.1, test
         raise SettingsError(f"{data.name} has {len(free)} pairs that are no links; {len(data.links)} are needed")
     drawn = free[np.random.RandomState(seed).choice(len(free), len(data.links), replace=False)]
     splits = _cut(len(data.links), seed, valid, test)
-    return data.with_splits(splits, {split: drawn[rows] for split, rows in splits.items()})
+    return replace(data, splits=splits, negatives={split: drawn[rows] for split, rows in splits.items()})
 
 
 def _cut(count: int, seed: int, valid: float, test: float) -> Mapping[Split, NDArray[np.int64]]:

@@ -7,7 +7,7 @@ import torch
 from builders import computation_graph, edges_without, knowledge_graph, model_of, random_rows
 from powerlink.graphs.what_if import Removals
 from powerlink.models.link_model import EncoderDecoder
-from powerlink.models.protocol import Embeddings, adds_messages, logits_by_weight, speaks_for
+from powerlink.models.protocol import Abilities, Embeddings, abilities_of, logits_by_weight
 from powerlink.models.ranking import score_tails, score_tails_of
 from powerlink.testing import check_link_model
 from powerlink.verify.counterfactual import scores_without
@@ -32,7 +32,7 @@ class Spread(EncoderDecoder):
 
 
 class Claiming(Spread):
-    adds_messages = True
+    abilities = Abilities(Spread, adds_messages=True)
 
 
 class Negated(EncoderDecoder):
@@ -64,8 +64,8 @@ def of(kind):
 
 def test_a_subclass_that_passes_messages_otherwise_is_proved_by_real_removal():
     model = of(Spread)
-    assert adds_messages(model_of("rgcn", "distmult", 1, N, R))
-    assert not adds_messages(model)
+    assert abilities_of(model_of("rgcn", "distmult", 1, N, R)).adds_messages
+    assert not abilities_of(model).adds_messages
     graph = computation_graph(ROWS, N, R, QUERIES, 1)
     into = [(graph.target == head).nonzero()[0, 0] for head in graph.head]
     query = torch.arange(len(QUERIES))
@@ -84,7 +84,7 @@ def test_a_subclass_that_scores_otherwise_is_ranked_by_its_own_scores():
     model, graph = of(Negated), computation_graph(ROWS, N, R, QUERIES, 1)
     seen = model.encode(graph)
     head, relation = graph.head, graph.queries[:, 1]
-    assert not speaks_for(model, "score_tails_of", "score", "score_tails")
+    assert abilities_of(model) == Abilities(Negated)
     torch.testing.assert_close(
         score_tails_of(model, seen, seen, head, relation), score_tails(model, seen, head, relation)
     )
@@ -97,7 +97,23 @@ def test_a_wrapper_is_asked_itself_while_masks_are_learned():
     torch.testing.assert_close(logits_by_weight(model, graph, graph.triples)(weight), expected)
 
 
-def test_what_an_object_has_of_its_own_is_its_own_word():
-    model = of(Spread)
-    model.adds_messages = True
-    assert adds_messages(model)
+def test_a_method_that_an_object_has_of_its_own_is_not_what_its_class_speaks_for():
+    model = of(EncoderDecoder)
+    assert abilities_of(model).score_tails
+    model.score = lambda embeddings, triples: -EncoderDecoder.score(model, embeddings, triples)
+    assert abilities_of(model) == Abilities(EncoderDecoder)
+
+
+def test_a_subclass_that_scores_tails_otherwise_is_not_asked_for_those_beside_other_heads():
+    class Doubled(EncoderDecoder):
+        def score_tails(self, embeddings, head, relation):
+            return 2 * super().score_tails(embeddings, head, relation)
+
+    assert abilities_of(of(Doubled)) == Abilities(Doubled)
+
+
+def test_a_subclass_that_leaves_the_methods_as_they_are_is_believed():
+    class Named(EncoderDecoder):
+        pass
+
+    assert abilities_of(of(Named)).adds_messages

@@ -8,8 +8,8 @@ from hypothesis import given
 
 from builders import fact_lists, messages_of, model_of, random_rows
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.kernels.message_sum import MappedSums, related_messages
-from powerlink.kernels.relation_blocks import related_blocks
+from powerlink.kernels.crossings import crossings_of
+from powerlink.kernels.messages import MappedSums, related_blocks, related_messages
 
 N, R = 6, 3
 
@@ -34,8 +34,8 @@ def test_a_relation_maps_its_sources_or_its_targets_whichever_are_fewer(rows):
         for relation, (sources, targets) in ends.items()
         for node in (targets if len(targets) < len(sources) else sources).tolist()
     ]
-    crossings = edges.crossings
-    assert list(zip(crossings.relation.tolist(), crossings.node.tolist(), strict=True)) == expected
+    crossings = crossings_of(edges)
+    assert list(zip(crossings.relations.index.tolist(), crossings.node.tolist(), strict=True)) == expected
 
 
 @given(fact_lists(N, R, 20))
@@ -61,7 +61,7 @@ ROWS = [(0, 0, 1), (2, 0, 1), (3, 0, 1), (3, 1, 1), (1, 1, 2), (1, 1, 4), (2, 2,
 
 def test_slopes_by_nodes_relations_and_weights_are_right():
     edges = whole(ROWS)
-    assert 0 < edges.crossings.is_sum.sum() < edges.crossings.is_sum.numel()  # both sides are met
+    assert 0 < crossings_of(edges).is_sum.sum() < crossings_of(edges).is_sum.numel()  # both sides are met
     weight = drawn(edges.source.numel(), seed=3).requires_grad_()
     nodes, relations = drawn(N, 2).requires_grad_(), drawn(2 * R, 2, seed=1).requires_grad_()
     blocks = drawn(2 * R, 1, 2, 1, seed=2).requires_grad_()

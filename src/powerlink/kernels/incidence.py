@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
+from powerlink.graphs.edges import Heirs, expand_ranges, row_pointer
+
 LONGEST_CHUNK = 128  # entries that one GPU program adds up: a hub must not keep the whole device waiting
+RUN = 256  # rows of one group that a GPU program multiplies
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,31 +27,6 @@ class Chunks:
     end: Tensor  # (C,) behind its last
     long_row: Tensor  # (L,) rows of more than one piece
     rest: Tensor  # (L + 1,) where the further pieces of each long row begin
-
-
-@dataclass(frozen=True, eq=False)
-class Heirs:
-    """Rows that are another row and a difference: their own entries hold the difference alone."""
-
-    row: Tensor  # (h,)
-    ancestor: Tensor  # (h,) a row that is no heir itself
-
-    def among(self, rows: int) -> Heirs:
-        """Return the heirs among the first rows; their ancestors must be there, too."""
-        here = (self.row < rows).nonzero().squeeze(1)
-        return Heirs(self.row[here], self.ancestor[here])
-
-    def in_pairs(self) -> Heirs:
-        """Return the same for a table with two rows, 2·i and 2·i + 1, in place of each row i."""
-        rows, ancestors = (
-            (2 * part.unsqueeze(1) + torch.tensor([0, 1], device=part.device)).flatten()
-            for part in (self.row, self.ancestor)
-        )
-        return Heirs(rows, ancestors)
-
-    def complete(self, sums: Tensor) -> Tensor:
-        """Add to each heir's sum its ancestor's: (rows, d) → (rows, d)."""
-        return sums.index_add(0, self.row, sums.index_select(0, self.ancestor))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,16 +58,21 @@ class Incidence:
         factors: Tensor | None = None,
         num_factors: int = 0,
         *,
+        edges: Tensor | None = None,
         heirs: Heirs | None = None,
         ascending: bool = False,
     ) -> Incidence:
-        """Sort edges, given by their row, column and perhaps factor (E,), by row; `ascending`: they are sorted."""
+        """Sort entries, given by their row, column and perhaps factor (E,), by row; `ascending`: they are sorted.
+
+        `edges` (E,) says which edge is behind each entry, if they are not all edges in their order.
+        """
         if ascending:
-            everyone = torch.arange(rows.numel(), device=rows.device)
-            return cls(row_pointer(rows, num_rows), columns, everyone, num_columns, factors, num_factors, heirs)
-        ordered, edge = rows.sort(stable=True)
-        factor = None if factors is None else factors[edge]
-        return cls(row_pointer(ordered, num_rows), columns[edge], edge, num_columns, factor, num_factors, heirs)
+            order = torch.arange(rows.numel(), device=rows.device)
+        else:
+            rows, order = rows.sort(stable=True)
+            columns, factors = columns[order], None if factors is None else factors[order]
+        edge = order if edges is None else edges[order]
+        return cls(row_pointer(rows, num_rows), columns, edge, num_columns, factors, num_factors, heirs)
 
     @cached_property
     def row_of_entry(self) -> Tensor:
@@ -105,30 +89,16 @@ class Incidence:
     @cached_property
     def transposed(self) -> Incidence:
         """The same edges sorted by column: the backward of a sum is a sum over the other order."""
-        ordered, entry = self.column.sort(stable=True)
-        return Incidence(
-            row_pointer(ordered, self.num_columns),
-            self.row_of_entry[entry],
-            self.edge[entry],
-            self.num_rows,
-            None if self.factor is None else self.factor[entry],
-            self.num_factors,
-        )
+        sizes, factors = (self.num_columns, self.num_rows), (self.factor, self.num_factors)
+        return Incidence.of(self.column, self.row_of_entry, *sizes, *factors, edges=self.edge)
 
     @cached_property
     def by_factor(self) -> Incidence:
         """The same edges sorted by factor; rows and factors change places."""
         if self.factor is None:
             raise ValueError("these edges have no factor to be sorted by")
-        ordered, entry = self.factor.sort(stable=True)
-        return Incidence(
-            row_pointer(ordered, self.num_factors),
-            self.column[entry],
-            self.edge[entry],
-            self.num_columns,
-            self.row_of_entry[entry],
-            self.num_rows,
-        )
+        sizes, factors = (self.num_factors, self.num_columns), (self.row_of_entry, self.num_rows)
+        return Incidence.of(self.factor, self.column, *sizes, *factors, edges=self.edge)
 
     @cached_property
     def chunks(self) -> Chunks:
@@ -137,10 +107,8 @@ class Incidence:
         more = ((end - begin - 1).clamp(min=0) // LONGEST_CHUNK).long()  # pieces behind each row's first
         long_row = more.nonzero().squeeze(1)
         rest = torch.cat([more.new_zeros(1), more[long_row].cumsum(0)])
-        owner = torch.repeat_interleave(long_row, more[long_row])
-        which = (
-            torch.arange(owner.numel(), device=owner.device) - torch.repeat_interleave(rest[:-1], more[long_row]) + 1
-        )
+        owner, which = expand_ranges(torch.ones_like(long_row), more[long_row] + 1)
+        owner = long_row[owner]
         further = begin[owner] + which * LONGEST_CHUNK
         start = torch.cat([begin, further])
         stop = torch.minimum(start + LONGEST_CHUNK, torch.cat([end, end[owner]]))
@@ -162,27 +130,45 @@ class Lookup:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretches:
-    """Where each value of a sorted index lies, to be walked without asking the device again."""
+class Runs:
+    """Places in runs of one group each, however different the groups' sizes."""
 
-    values: tuple[int, ...]
-    sizes: tuple[int, ...]
+    start: Tensor  # (runs,)
+    end: Tensor  # (runs,)
+    group: Tensor  # (runs,)
+    by_group: Incidence  # the runs of each group
+
+    @property
+    def bounds(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.start, self.end, self.group
 
     @classmethod
-    def of(cls, ascending: Tensor) -> Stretches:
-        """Find the values that occur, and how often each does."""
-        values, counts = ascending.unique_consecutive(return_counts=True)
-        return cls(tuple(values.tolist()), tuple(counts.tolist()))
+    def of(cls, row: Tensor, longest: int) -> Runs:
+        """Cut groups, given by where they begin (G + 1,), into runs of at most `longest`."""
+        begin, end = row[:-1], row[1:]
+        count = (end - begin + longest - 1) // longest
+        group, which = expand_ranges(torch.zeros_like(count), count)
+        start = begin[group] + which * longest
+        return cls(start, torch.minimum(start + longest, end[group]), group, Lookup(group, count.numel()).readers)
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows that lie sorted by group."""
+
+    row: Tensor  # (G + 1,) where each group begins
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return self.row.tolist()
 
     def __iter__(self) -> Iterator[tuple[int, slice]]:
-        """Walk the values, each with its places."""
-        begin = 0
-        for value, size in zip(self.values, self.sizes, strict=True):
-            yield value, slice(begin, begin + size)
-            begin += size
+        """Walk the groups that have rows, each with its places."""
+        for group, (begin, end) in enumerate(pairwise(self._ends)):
+            if end > begin:
+                yield group, slice(begin, end)
 
-
-def row_pointer(sorted_index: Tensor, size: int) -> Tensor:
-    """Return where each value 0 … size−1 begins in a sorted index: (size + 1,)."""
-    counts = torch.bincount(sorted_index, minlength=size)
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    @cached_property
+    def runs(self) -> Runs:
+        """The rows in runs for a GPU."""
+        return Runs.of(self.row, RUN)

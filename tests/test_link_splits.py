@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +11,15 @@ import pytest
 
 from powerlink.errors import SettingsError
 from powerlink.kg.explained_links import ExplainedLinks
-from powerlink.kg.link_splits import split_links
 from powerlink.kg.typed_folder import read_links
 from typed_example import SHARED, needs_user_item_attr, write_example
+
+
+@pytest.fixture
+def split_links(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExplainedLinks]:
+    """The rule as the benchmarks find it."""
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
+    return import_module("link_splits").split_links
 
 
 def rows(data: ExplainedLinks, kind: str) -> list[tuple[int, ...]]:
@@ -20,7 +28,7 @@ def rows(data: ExplainedLinks, kind: str) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_link_is_in_one_split_and_negatives_are_unrelated_pairs(tmp_path: Path, seed: int) -> None:
+def test_every_link_is_in_one_split_and_negatives_are_unrelated_pairs(tmp_path: Path, split_links, seed: int) -> None:
     data = split_links(read_links(write_example(tmp_path)), seed=seed)
     assert sorted(rows(data, "links")) == sorted(map(tuple, data.links.tolist()))
     assert [len(data.splits[s]) for s in ("train", "valid", "test")] == [2, 0, 1]  # ⌊0.7·3⌋, ⌊1/3⌋ and the rest
@@ -32,7 +40,7 @@ def test_every_link_is_in_one_split_and_negatives_are_unrelated_pairs(tmp_path: 
     assert set(negatives) <= possible
 
 
-def test_shares_and_seeds_are_checked(tmp_path: Path) -> None:
+def test_shares_and_seeds_are_checked(tmp_path: Path, split_links) -> None:
     data = read_links(write_example(tmp_path))
     with pytest.raises(SettingsError, match="seed of a split must be 0 or more"):
         split_links(data, seed=-1)
@@ -42,7 +50,7 @@ def test_shares_and_seeds_are_checked(tmp_path: Path) -> None:
 
 
 @needs_user_item_attr
-def test_seed_0_gives_the_published_split_and_others_give_others() -> None:
+def test_seed_0_gives_the_published_split_and_others_give_others(split_links) -> None:
     data = read_links(SHARED)
     again = split_links(data, seed=0)
     for split in ("train", "valid", "test"):

@@ -1,0 +1,91 @@
+"""How much is worked on at once, so that memory suffices: of queries in a batch, of scenarios in a piece of its proof.
+
+Both follow from what a user grants, or from the device: from what it has in all, not from what is free at the moment.
+That would differ between a run and its rerun, and the last digits of a number depend on its batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+
+# What is granted
+SHARE_OF_A_GPU = 0.5  # of its memory, where nothing else is said: others may be on it, too
+SHARE_OF_A_PIECE = 0.5  # of what is granted, beside what the batch itself holds
+
+# What a thing takes, at most
+BYTES_PER_EDGE = 1_500  # of a batch; learning takes about 530 of each kept edge on a GPU, other stages less
+BYTES_PER_COPIED_EDGE = 600  # of a what-if graph, its nodes' vectors included, at width 100
+BYTES_PER_LOGIT = 24  # while it is ranked
+LOGITS_PER_SCORE = 6_000  # what a decoder may hold for one score, above all ConvE its feature maps
+LOGITS_PER_NODE = 50  # what scoring a node takes, in logits that are merely ranked: both ends' vectors are gathered
+
+# What is worked on at once, at most
+EDGES_PER_BATCH = 1_200_000  # on a CPU: a batch stays within 2 GB
+MOST_QUERIES = 32  # what a kill can cost at most
+MOST_QUERIES_ON_A_GPU = 512  # where that many take seconds
+EDGES_PER_PIECE, LOGITS_PER_PIECE = 2_000_000, 20_000_000  # on a CPU: 1.2 GB and half of that
+EDGES_PER_PIECE_ON_A_GPU, LOGITS_PER_PIECE_ON_A_GPU = 32_000_000, 400_000_000  # busy only with much
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much of a proof is encoded and ranked at a time. A single scenario that is larger still runs alone."""
+
+    edges: int = EDGES_PER_PIECE
+    logits: int = LOGITS_PER_PIECE  # scenarios × entities
+
+    @classmethod
+    def of(cls, device: torch.device, memory: int | None = None) -> Room:
+        """Derive it from the device and from the `memory` in bytes that is granted in all."""
+        most = cls(EDGES_PER_PIECE_ON_A_GPU, LOGITS_PER_PIECE_ON_A_GPU) if device.type == "cuda" else cls()
+        granted = _granted(device, memory)
+        if granted is None:
+            return most
+        share = int(SHARE_OF_A_PIECE * granted)
+        edges, logits = share // BYTES_PER_COPIED_EDGE, share // BYTES_PER_LOGIT
+        return cls(max(min(most.edges, edges), 1), max(min(most.logits, logits), 1))
+
+    def cut(self, loads: list[int], logits_each: int) -> list[tuple[int, int]]:
+        """Cut scenarios into runs first … last − 1 whose loads, in edges, and whose logits fit."""
+        most = max(self.logits // max(logits_each, 1), 1)
+        first, total, cuts = 0, 0, [0]
+        for scenario, edges in enumerate(loads):
+            if scenario > first and (total + edges > self.edges or scenario - first >= most):
+                cuts.append(scenario)
+                first, total = scenario, 0
+            total += edges
+        return list(pairwise([*cuts, len(loads)])) if loads else []
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much goes into a batch, and into a piece of its proof."""
+
+    edges: int = EDGES_PER_BATCH
+    queries: int = MOST_QUERIES
+    room: Room = Room()
+
+    @classmethod
+    def of(cls, device: torch.device, memory: int | None = None) -> Budget:
+        """Derive it from the device and from the `memory` in bytes that is granted in all."""
+        granted = _granted(device, memory)
+        edges = EDGES_PER_BATCH if granted is None else max(granted // BYTES_PER_EDGE, 1)
+        queries = MOST_QUERIES_ON_A_GPU if device.type == "cuda" else MOST_QUERIES
+        return cls(edges, queries, Room.of(device, memory))
+
+
+def _granted(device: torch.device, memory: int | None) -> int | None:
+    """Return how many bytes may be taken; None where nobody says so, and usual sizes will do."""
+    if memory is None and device.type == "cuda":
+        return int(SHARE_OF_A_GPU * torch.cuda.get_device_properties(device).total_memory)
+    return memory
+
+
+def ran_out_of_memory(error: Exception) -> bool:
+    """Tell a full memory from other faults; a CPU's allocator has no error of its own."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    )

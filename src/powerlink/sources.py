@@ -1,0 +1,107 @@
+"""Where models come from: a folder of ours, or SCHEME:REST for those of other tools. Every command takes each."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import torch
+
+from powerlink.errors import ModelError, UnknownNameError
+from powerlink.models.checkpoint import load_model, read_description, read_settings
+from powerlink.models.subject import Subject
+
+GROUP = "powerlink.models"  # the entry-point group in which other packages register a scheme
+Opening = Callable[[str, torch.device | str], Subject]  # what is behind the scheme, and where to compute
+
+
+def open_model(source: str | Path, device: torch.device | str = "cpu") -> Subject:
+    """Open a model: a folder made by `powerlink train`, `pykeen:DIR`, `pyg:MODULE:FUNCTION[:FILE]`, or another."""
+    scheme, rest = scheme_of(source)
+    if scheme is None:
+        return load_model(source, device)
+    opened = _opening(scheme)(rest, device)
+    if not isinstance(opened, Subject):
+        raise ModelError(
+            f"{source} gave a {type(opened).__name__}, not what from_pyg, from_pykeen or Session.of return"
+        )
+    return opened
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which model it is."""
+
+    name: str
+    graph: str
+    hash: str
+
+
+def identity_of(source: str | Path) -> Identity:
+    """Tell which model a source holds; one of ours is not loaded for that."""
+    if scheme_of(source)[0] is None:
+        description = read_description(Path(source))
+        settings, _ = read_settings(Path(source), description)
+        return Identity(settings.name, description["graph"]["name"], description["weights"])
+    opened = open_model(source)
+    return Identity(opened.name, opened.graph.name, opened.hash)
+
+
+def scheme_of(source: str | Path) -> tuple[str | None, str]:
+    """Split SCHEME:REST; a path that is there is a path, whatever its name."""
+    scheme, colon, rest = str(source).partition(":")
+    if not colon or Path(source).exists() or not scheme.isidentifier() or len(scheme) == 1:  # C:\ is a drive
+        return None, str(source)
+    return scheme, rest
+
+
+def _opening(scheme: str) -> Opening:
+    registered = _registered()
+    if scheme in OURS:
+        return OURS[scheme]
+    if scheme not in registered:
+        raise UnknownNameError("kind of model", scheme, [*OURS, *registered])
+    try:
+        found: Opening = registered[scheme].load()
+    except Exception as error:  # whatever a stranger's import may raise
+        raise ModelError(
+            f"models of the kind {scheme} ({registered[scheme].value}) cannot be opened: {error}"
+        ) from error
+    return found
+
+
+@cache
+def _registered() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _open_pykeen(folder: str, device: torch.device | str) -> Subject:
+    """A folder that PyKEEN's result.save_to_directory wrote; its model is a pickle: open only what you trust."""
+    from powerlink.adapters.pykeen import load_pykeen  # noqa: PLC0415 - PyKEEN takes seconds to import
+
+    return load_pykeen(folder, device)
+
+
+def _open_pyg(named: str, device: torch.device | str) -> Subject:
+    """A factory, MODULE:FUNCTION[:FILE]: called with the file, if there is one, it returns what from_pyg does."""
+    module, _, rest = named.partition(":")
+    function, _, file = rest.partition(":")
+    if not module or not function:
+        raise ModelError(f"pyg:{named} must be pyg:MODULE:FUNCTION or pyg:MODULE:FUNCTION:FILE")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # the module may lie where the command is run
+    try:
+        factory = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ModelError(f"pyg:{named} cannot be found: {error}") from error
+    with torch.device(device):
+        made: Subject = factory(file) if file else factory()
+    return made
+
+
+OURS: dict[str, Opening] = {"pykeen": _open_pykeen, "pyg": _open_pyg}
