@@ -51,7 +51,12 @@ def test_a_page_replaces_neither_its_input_nor_the_model_nor_a_strangers_file(
     assert own_explanations.read_bytes() == before
     weights = model / "model.safetensors"
     kept = weights.read_bytes()
-    assert "is a file of" in refused(*report, weights, "--force").err
+    assert "no form of a report named" in refused(*report, weights, "--force").err
+    inside = model / "graph" / "notes.html"
+    inside.write_bytes(PRECIOUS)
+    assert "is a file of" in refused(*report, inside, "--force").err
+    assert inside.read_bytes() == PRECIOUS
+    inside.unlink()
     assert weights.read_bytes() == kept
     page = tmp_path / "index.html"
     page.write_bytes(PRECIOUS)

@@ -12,9 +12,9 @@ from powerlink.cli.evaluate import read_of_model
 from powerlink.cli.options import ForceOption, ModelArgument
 from powerlink.models.checkpoint import read_description
 from powerlink.report.learning_curve import write_learning_curve
-from powerlink.report.show import write_page
+from powerlink.report.show import format_of
 from powerlink.report.wording import counted
-from powerlink.run.outputs import check_output, is_page
+from powerlink.run.outputs import check_output
 from powerlink.sources import identity_of
 
 
@@ -38,8 +38,9 @@ def report(
         read_description(Path(model))  # says so if it is no model folder
         console.print(f"learning curve in {shown(write_learning_curve(Path(model)))}", soft_wrap=True)
         return
-    check_output(out, is_page, inputs=(explanations, Path(model)), force=force)
+    form = format_of(out)
+    check_output(out, form.is_ours, inputs=(explanations, Path(model)), force=force)
     found = read_of_model(model, explanations)
     asked = identity_of(model)
-    write_page(found, out, f"{asked.name} on {asked.graph}")
+    form.write(found, out, f"{asked.name} on {asked.graph}")
     console.print(f"{counted(len(found), 'explanation')} in {shown(out)}", soft_wrap=True)

@@ -1,17 +1,32 @@
-"""Showing explanations: in the terminal, or as a page on disk."""
+"""Showing explanations: in the terminal, or in a file whose name's end says in what form."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from rich.console import Console
 
 from powerlink.atomic_file import write_atomically
+from powerlink.errors import OutputError, UnknownNameError
 from powerlink.explanation import Explanation
 from powerlink.report.html import render_page
 from powerlink.report.schema import to_json
 from powerlink.report.text import print_explanations
+
+GROUP = "powerlink.formats"  # the entry-point group in which other packages register a Format
+
+
+@dataclass(frozen=True)
+class Format:
+    """How explanations are written to a file, and how such a file is known again before it is replaced."""
+
+    suffix: str
+    write: Callable[[Sequence[Explanation], Path, str], None]  # explanations, file, title
+    is_ours: Callable[[Path], bool]
 
 
 def show(explanations: Explanation | Sequence[Explanation]) -> None:
@@ -24,6 +39,35 @@ def write_page(explanations: Sequence[Explanation], path: str | Path, title: str
     write_atomically(Path(path), render_page(explanations, title).encode())
 
 
-def write_explanations(explanations: Sequence[Explanation], path: str | Path) -> None:
+def write_explanations(explanations: Sequence[Explanation], path: str | Path, title: str = "") -> None:
     """Write explanations as JSON Lines, one a line; `read_explanations` reads them back without loss."""
     write_atomically(Path(path), "".join(to_json(e) + "\n" for e in explanations).encode())
+
+
+def _begins(path: Path, start: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(start)) == start
+
+
+FORMATS = {
+    form.suffix: form
+    for form in (
+        Format(".html", write_page, lambda path: b'<body class="powerlink' in path.read_bytes()),
+        Format(".jsonl", write_explanations, lambda path: _begins(path, b'{"schema":')),
+    )
+}
+
+
+def format_of(path: Path) -> Format:
+    """Find the form a file's name asks for."""
+    known = {**_registered(), **FORMATS}
+    if not path.suffix:
+        raise OutputError(f"{path} does not say in what form to write: end its name in {' or '.join(known)}")
+    if path.suffix not in known:
+        raise UnknownNameError("form of a report", path.suffix, known)
+    return known[path.suffix]
+
+
+@cache
+def _registered() -> dict[str, Format]:
+    return {form.suffix: form for form in (point.load() for point in entry_points(group=GROUP))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from powerlink.models.subject import Subject
 from powerlink.narrate import name_query
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, Told, explain_in_ways
 from powerlink.run.batching import batches
+from powerlink.sources import open_model
 from powerlink.stage_clock import Elapsed, Seconds, timed
 
 ONLY = ""  # the one way of a job that has one
@@ -126,3 +128,13 @@ def _too_large(subject: Subject, query: Tensor) -> str:
         f"({asked.head}, {asked.relation}, {asked.tail}): "
         "look at less of the graph with --hops 1 or a lower --hub-limit"
     )
+
+
+@cache
+def _opened(source: str, device: str) -> Subject:
+    return open_model(source, device)
+
+
+def run_from(source: str, job: ExplainJob, batch: Tensor, device: str = "cpu") -> JobResult:
+    """Run a job on a model that this process opens once: what a worker of a pool is handed."""
+    return job.run(_opened(source, device), batch)

@@ -26,11 +26,6 @@ def check_output(
         raise OutputError(f"{out} is there, and powerlink did not make it: choose another --out, or say --force")
 
 
-def is_page(path: Path) -> bool:
-    """Say whether a file is a page of ours."""
-    return b'<body class="powerlink' in path.read_bytes()
-
-
 def is_fit(path: Path) -> bool:
     """Say whether a file is what a fit of ours has learned."""
     try:
