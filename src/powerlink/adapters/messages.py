@@ -119,7 +119,9 @@ def make_in_pieces(
         new = edges[~known]
         made = given.make(make, new, list(range(0, new.numel(), given.length(PIECE))))
         if whole is not None:
-            made.append(whole.messages[there[known]])
+            kept = whole.messages[there[known]]
+            rows = next((rows for name, rows in given.rows.items() if name.endswith(OF_SOURCE)), kept)
+            made.append(kept.to(rows.dtype))  # the model may have been turned into another kind of number since
             place = torch.cat([(~known).nonzero().squeeze(1), known.nonzero().squeeze(1)]).argsort()[place]
         return torch.cat(made).index_select(0, place)
     length = given.length(PIECE_OF_ATTENTION)

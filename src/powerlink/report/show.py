@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from powerlink.atomic_file import write_atomically
-from powerlink.errors import OutputError, UnknownNameError
+from powerlink.errors import UnknownNameError
 from powerlink.explanation import Explanation
 from powerlink.report.html import render_page
 from powerlink.report.schema import to_json
@@ -59,13 +59,11 @@ FORMATS = {
 
 
 def format_of(path: Path) -> Format:
-    """Find the form a file's name asks for."""
-    known = {**_registered(), **FORMATS}
-    if not path.suffix:
-        raise OutputError(f"{path} does not say in what form to write: end its name in {' or '.join(known)}")
-    if path.suffix not in known:
-        raise UnknownNameError("form of a report", path.suffix, known)
-    return known[path.suffix]
+    """Find the form a file's name asks for; one that asks for nothing gets a page."""
+    known, wanted = {**_registered(), **FORMATS}, path.suffix or ".html"
+    if wanted not in known:
+        raise UnknownNameError("form of a report", wanted, known)
+    return known[wanted]
 
 
 @cache
