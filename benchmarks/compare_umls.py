@@ -51,8 +51,8 @@ def compared(
     file, start = comparison.home(session) / "cpu_seconds.json", time.process_time()
     before = float(json.loads(file.read_text("utf-8"))) if file.is_file() else 0.0  # of runs that were killed
 
-    def told(explainer: str, more: int) -> None:
-        print(f"  {explainer:15} {more:4} more", flush=True)
+    def told(what: str, done: int, of: int) -> None:
+        print(f"  {what:35} {done:4} of {of}", flush=True)
         write_atomically(file, json.dumps(before + time.process_time() - start).encode())
 
     found = compare_model(comparison, session, chosen, explainers, told=told)

@@ -18,14 +18,13 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from powerlink.cli.naming import load_models
+from powerlink.cli.naming import open_models
 from powerlink.kg.catalog import load
 from powerlink.kg.knowledge_graph import SPLITS, Split
 from powerlink.kg.known_files import BETWEEN, HEADER, read_known_reasons
 from powerlink.kg.tables import read_bytes
 from powerlink.models.checkpoint import versions
 from powerlink.report.truth import as_plain, render_truth
-from powerlink.run.claim import claimed
 from powerlink.run.truth import DEPTH, Task, Trial, find_ways
 
 RESULTS = Path(__file__).parent / "results" / "drug_mechanisms.json"
@@ -58,7 +57,7 @@ def write_known(data: Path, split: Split, file: Path) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds Hetionet and DrugMechDB")
-    parser.add_argument("--models", type=Path, nargs="+", required=True, help="model folders, all of Hetionet")
+    parser.add_argument("--models", nargs="+", required=True, help="model folders, all of Hetionet")
     parser.add_argument("--split", choices=SPLITS, default="valid", help="whose treatments")
     parser.add_argument("--limit", type=int, help="at most so many pairs")
     parser.add_argument("--explainers", help="names with commas between; by default as `powerlink truth`")
@@ -70,13 +69,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
 
-    sessions = load_models(args.models, args.device)
+    sessions = open_models(args.models, args.device)
     file = write_known(args.data, args.split, args.folder / f"known_{args.split}.tsv")
     known = read_known_reasons(file, next(iter(sessions.values())).graph)
     tasks = [Task.of(session, known, known.queries[: args.limit], label) for label, session in sessions.items()]
     ways = find_ways(args.explainers.split(",") if args.explainers else None)
-    with claimed(args.folder, folder=True):
-        tables = Trial(ways, folder=args.folder).run(tasks)
+    tables = Trial(ways, folder=args.folder).run(tasks)
     report = {
         "command": f"python benchmarks/drug_mechanisms.py --data DIR --models … --split {args.split}",
         "machine": args.machine,

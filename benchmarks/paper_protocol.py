@@ -112,8 +112,8 @@ class Run:
         settings = CompareSettings(max_nodes=self.setup.max_nodes, explain=self.setup.settings)
         comparison = Comparison(self.folder / "comparison", settings, self.session.graph.fingerprint)
 
-        def heard(explainer: str, more: int) -> None:
-            print(f"  {explainer:26} {more:4} more", flush=True)
+        def heard(what: str, done: int, of: int) -> None:
+            print(f"  {what:46} {done:4} of {of}", flush=True)
             self.check_time()
 
         made = makers(comparison, self.session, find_recipes(self.explainers, can_fit=True), weights)

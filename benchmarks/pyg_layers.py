@@ -2,7 +2,7 @@
 
 Degrees are as uneven as in a real graph. Encoders are untrained (an untrained model costs the same), two layers wide
 100, DistMult on top; queries are asked one by one, at defaults, as `explain` takes them. Seconds are the process's own,
-user and system: on one thread and a machine of its own, those that pass.
+user and system: on one thread and a machine of its own, those that pass. The paper's own figures are not measured.
 
     OMP_NUM_THREADS=1 python benchmarks/pyg_layers.py [--layers fast-rgcn,gatv2] [--queries 10]
 """
@@ -22,9 +22,9 @@ from torch_geometric.nn import FastRGCNConv, GATv2Conv, MessagePassing, RGATConv
 from powerlink import Session
 from powerlink.adapters import from_pyg
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
-from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
-from powerlink.run.explain_many import explain_in_batches
-from powerlink.stage_clock import StageClock
+from powerlink.run.explain_many import run_batches
+from powerlink.run.job import ExplainJob
+from powerlink.stage_clock import timed
 
 ENTITIES, RELATIONS, FACTS, WIDTH = 2_034, 42, 33_000, 100
 Make = Callable[[int, int], MessagePassing]  # width, number of edge types
@@ -95,24 +95,23 @@ def main() -> None:
     degree = torch.from_numpy(graph.train[:, [0, 2]].copy()).flatten().bincount()
     print(f"{len(graph.train):,} facts, degrees: median {int(degree.median())}, most {int(degree.max())}")
     for name in arguments.layers.split(","):
-        session, clock = session_of(name, graph), StageClock()
+        session = session_of(name, graph)
         queries = torch.from_numpy(graph.test[: arguments.queries].copy())
         seconds = []
-        for query in queries.split(1):
-            begin = time.process_time()
-            explained = explain_in_batches(
-                session, query, explainer=DEFAULT_EXPLAINER, settings=ExplainSettings(), clock=clock
-            )
-            assert sum(map(len, explained)) == 1
-            seconds.append(time.process_time() - begin)
+        with timed() as spent:
+            for query in queries.split(1):
+                begin = time.process_time()
+                explained = run_batches(session, query, ExplainJob())
+                assert sum(len(result.explanations) for result in explained) == 1
+                seconds.append(time.process_time() - begin)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(
             f"  {statistics.mean(seconds):.2f} s an explanation (median {statistics.median(seconds):.2f}, most "
             f"{max(seconds):.2f}), peak {peak:.2f} GiB resident"
         )
-        total = sum(clock.seconds.values())
-        stages = sorted(clock.seconds.items(), key=lambda item: -item[1])
-        print("  " + ", ".join(f"{stage} {part / total:.0%}" for stage, part in stages[:4]), flush=True)
+        total = sum(part.clock for part in spent.values())
+        stages = sorted(((part.clock, stage) for stage, part in spent.items()), reverse=True)
+        print("  " + ", ".join(f"{stage} {part / total:.0%}" for part, stage in stages[:4]), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 PROMISES = {  # script → what it prints, and what it leaves behind
     "quickstart": (["Kenya ─in_continent→ Africa", "path 1"], ["model/model.json", "report.html"]),
     "own_model": (["without Ben the score falls by 1.0", "without Cleo the score falls by 1.0"], []),
-    "pyg_model": (["Encoder-DistMult MRR", "path 1"], []),
+    "pyg_model": (["Encoder-DistMult, recomputed MRR", "path 1"], []),
     "pyg_explainer": (["Kenya →", "fid+ and fid−"], []),
     "pykeen_model": (["CompGCN-DistMult", "path 1"], ["result/trained_model.pkl"]),
     "own_explainer": (["rare-relations", "gradient", "random"], []),

@@ -107,14 +107,16 @@ def explain_batch(
     """
     way = {"": settings or ExplainSettings()}
     origin = {} if made_by is None else {"": made_by}
-    return explain_in_ways(session, questions, way, explainer=explainer, seed=seed, made_by=origin, room=room)[""].told
+    return explain_in_ways(session, questions, way, explainer=explainer, seed=seed, made_by=origin, room=room)[
+        ""
+    ].explanations
 
 
 @dataclass(frozen=True)
-class Told:
+class Answer:
     """What is said of a batch in one way, and the seconds that this way alone would have taken."""
 
-    told: list[Explanation]
+    explanations: list[Explanation]
     seconds: Seconds
 
 
@@ -127,7 +129,7 @@ def explain_in_ways(
     seed: int = 0,
     made_by: Mapping[Way, MadeBy] | None = None,
     room: Room | None = None,
-) -> dict[Way, Told]:
+) -> dict[Way, Answer]:
     """Explain a batch in several ways that look at the same graphs and differ in how they choose among its evidence."""
     explainer, made_by, first = explainer or DEFAULT_EXPLAINER, made_by or {}, next(iter(ways.values()))
     if isinstance(explainer, Fitted):
@@ -147,7 +149,7 @@ def explain_in_ways(
             oracle = Removal.of(session, graph, room)
             asking = replace(first.wish, at_once=room.edges)
             proposing = Proposing(oracle, graph, asking, seed, questions.allowed(graph))
-    found: dict[Way, Told] = {}
+    found: dict[Way, Answer] = {}
     for way, settings in ways.items():
         origin = made_by.get(way)
         stories = {i: replace(explanation, made_by=origin) for i, explanation in closed.items()}
@@ -161,7 +163,7 @@ def explain_in_ways(
                 with stage("tell"):
                     told = narrate(session.graph, findings, here, origin)
                 stories |= dict(zip(left.tolist(), told, strict=True))
-        found[way] = Told(
+        found[way] = Answer(
             [_with_probability(stories[i], calibration) for i in range(len(questions))],
             {**own, **(proposals.seconds if proposals else {}), **shared},
         )
@@ -176,7 +178,7 @@ def find_evidence(
     proposals = proposing(explainer, "none" if by_mask else settings.also_consider, everywhere=not by_mask)
     with stage("choose paths"):
         evidence, select = proposals.candidates.evidence, settings.select
-        return proposals, choose(oracle, oracle.precisely(), oracle.graph, evidence, select, settings.paths)
+        return proposals, choose(oracle, oracle.graph, evidence, select, settings.paths)
 
 
 def _judge(oracle: Removal, proposals: Proposals, choice: Choice, settings: ExplainSettings) -> Verdict:

@@ -11,7 +11,7 @@ from builders import computation_graph, model_of, random_rows
 from powerlink.errors import SettingsError
 from powerlink.explainers.learned.learner import Descent, learn_mask
 from powerlink.explainers.learned.masks import TripletScorer, mask_of
-from powerlink.explainers.learned.terms import Prediction, Size
+from powerlink.explainers.learned.terms import KeepPrediction, Size
 from powerlink.paths.propose import edge_cost
 
 N, R, WIDTH = 10, 2, 4
@@ -114,7 +114,7 @@ def test_the_prediction_term_is_minus_the_log_probability_on_the_masked_graph(en
     logits = torch.randn(kept.num_edges, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     weight = kept.scatter(torch.sigmoid(logits), graph.num_edges)  # pruned edges weigh nothing
     score = model.score(model.encode(graph, weight), graph.triples)
-    torch.testing.assert_close(Prediction(model, graph)(logits), -torch.sigmoid(score).log())
+    torch.testing.assert_close(KeepPrediction(model, graph)(logits), -torch.sigmoid(score).log())
 
 
 def test_the_prediction_term_does_not_underflow():
@@ -128,7 +128,7 @@ def test_the_prediction_term_does_not_underflow():
             return torch.full((len(triples),), -2000.0)
 
     graph = graph_of()
-    assert Prediction(Certain(), graph)(torch.zeros(graph.kept_edges.num_edges)).tolist() == [2000.0] * 4
+    assert KeepPrediction(Certain(), graph)(torch.zeros(graph.kept_edges.num_edges)).tolist() == [2000.0] * 4
 
 
 def test_learning_a_batch_learns_every_query_as_if_it_were_alone_and_gives_the_model_no_gradient():
@@ -136,7 +136,7 @@ def test_learning_a_batch_learns_every_query_as_if_it_were_alone_and_gives_the_m
 
     def learn(graph):
         scorer = TripletScorer(graph, combination="concat", hidden=8, seed=1)
-        return learn_mask(scorer, [(1.0, Prediction(model, graph)), (0.1, Size(graph))], steps=10, lr=0.01)
+        return learn_mask(scorer, [(1.0, KeepPrediction(model, graph)), (0.1, Size(graph))], steps=10, lr=0.01)
 
     graph = graph_of()
     together = learn(graph)
@@ -147,7 +147,7 @@ def test_learning_a_batch_learns_every_query_as_if_it_were_alone_and_gives_the_m
 
 def test_learning_lowers_the_loss_and_works_where_gradients_are_off():
     model, graph = model_of("compgcn", "distmult", 2, N, R), graph_of()
-    terms = [(1.0, Prediction(model, graph)), (0.1, Size(graph))]
+    terms = [(1.0, KeepPrediction(model, graph)), (0.1, Size(graph))]
 
     def loss(mask):
         logits = torch.logit(mask)

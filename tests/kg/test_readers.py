@@ -129,7 +129,7 @@ def test_a_txt_with_a_tab_keeps_its_blanks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", ["head,relation,tail", "Session,Predicate,Object", "source,relation,target", '"head","relation","tail"']
+    "header", ["head,relation,tail", "Subject,Predicate,Object", "source,relation,target", '"head","relation","tail"']
 )
 def test_a_csv_header_is_recognised(tmp_path: Path, header: str) -> None:
     (tmp_path / "train.csv").write_text(f"{header}\na,r,b\n")

@@ -14,7 +14,8 @@ from builders import knowledge_graph, random_rows
 from powerlink import ModelSettings, TrainingSettings, explain_many, load_model
 from powerlink.errors import ModelError, SettingsError
 from powerlink.graphs.edges import EdgeSlice
-from powerlink.kernels.message_sum import Messages
+from powerlink.kernels.arrangements import nodes_to_targets
+from powerlink.kernels.messages import Messages
 from powerlink.models import catalog
 from powerlink.models.decoders import RotatE
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
@@ -35,7 +36,7 @@ class AverageLayer(Layer):
         self.share = nn.Parameter(torch.tensor(share))
 
     def offer(self, nodes: torch.Tensor, relations: torch.Tensor, edges: EdgeSlice) -> Offer:
-        return Offer(Messages(self.share * nodes, None, edges.nodes_to_targets), edges.norm, nodes[: edges.num_targets])
+        return Offer(Messages(self.share * nodes, nodes_to_targets(edges)), edges.norm, nodes[: edges.num_targets])
 
     def receive(self, offer: Offer, weight: torch.Tensor) -> torch.Tensor:
         return torch.tanh(offer.received(weight) + offer.own)

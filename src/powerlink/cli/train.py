@@ -96,7 +96,7 @@ def train(
     if links:
         _refuse(how.keys() - settings_of(LinkTrainingSettings) | ({"preset"} if preset else set()))
     shape = {"--encoder": encoder, "--decoder": decoder, "--dim": dim, "--layers": layers}
-    found = _preset(data, preset, shape) if preset else None
+    found = _preset_for(data, preset, shape) if preset else None
     model = found.model if found else _shape(encoder or SHAPE.encoder.name, decoder, dim or 100, layers)
     model = replace(model, **{name: value for name, value in given.items() if name not in how})
     if links:
@@ -112,7 +112,7 @@ def _shape(encoder: str, decoder: str | None, dim: int, layers: int | None) -> M
     return ModelSettings(encoder=encoder, decoder=decoder or SHAPE.decoder.name, widths=widths)
 
 
-def _preset(data: str, name: str, shape: Mapping[str, object]) -> presets.Preset:
+def _preset_for(data: str, name: str, shape: Mapping[str, object]) -> presets.Preset:
     """Find a preset for what the data is called: its own name, or that of its folder or file."""
     if refused := [flag for flag, value in shape.items() if value is not None]:
         raise SettingsError(f"--preset decides the model's shape: leave out {' and '.join(refused)}, or --preset")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -22,7 +24,7 @@ from powerlink.explainers.protocol import (
     Wish,
     looks_everywhere,
 )
-from powerlink.explainers.scored_paths import as_proposer
+from powerlink.explainers.scored_paths import ScoredPaths, as_proposer
 from powerlink.explainers.slopes import Slopes
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.stage_clock import Elapsed, Seconds, stage, timed
@@ -79,11 +81,11 @@ class Proposing:
         wide = everywhere and self._pruned and looks_everywhere(proposer)
         if (proposer.name, wide) not in self._known:
             with timed(if_heard=True) as took:
-                if second:  # ours, and held to the contract by its own tests
-                    with stage("second proposers"):
-                        proposal = proposer.propose(self._oracle, self._graphs[wide], self._wish, self._seed)
-                else:
-                    proposal = propose_faithfully(proposer, self._oracle, self._graphs[wide], self._wish, self._seed)
+                ask = proposer.propose
+                if not isinstance(proposer, ScoredPaths):  # which holds scores to their contract itself
+                    ask = partial(propose_faithfully, proposer)
+                with stage("second proposers") if second else nullcontext():
+                    proposal = ask(self._oracle, self._graphs[wide], self._wish, self._seed)
             self._known[proposer.name, wide] = proposal, took
         return self._known[proposer.name, wide]
 

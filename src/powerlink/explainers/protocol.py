@@ -63,6 +63,10 @@ class Oracle(Protocol):
     @property
     def model(self) -> LinkModel: ...
 
+    def precisely(self) -> Oracle:
+        """Return one that tells small differences apart, where there is such."""
+        ...
+
     def sees(self, facts: Tensor) -> Tensor:
         """Tell which facts (…) can change an answer at all: bool."""
         ...

@@ -14,6 +14,7 @@ import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -232,7 +233,8 @@ def load_resume(folder: Path) -> tuple[dict[str, Tensor], dict[str, float], str]
         raise ModelError(f"{path} is truncated or damaged: delete {folder} to start the training anew") from error
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """Name the versions that decide numbers."""
     try:
         own = version("powerlink")

@@ -9,10 +9,10 @@ from powerlink.report.cards import View
 from powerlink.report.compare_tables import SHORT
 from powerlink.report.wording import harmless, number
 from powerlink.verify.comparison import ModelComparison
-from powerlink.verify.metrics import Protocol
+from powerlink.verify.metrics import Measurement
 
 # Title (↑ more is better, ↓ less is), metric, protocol, and whether it is the same however paths are chosen.
-INTERVALS: tuple[tuple[str, str, Protocol, bool], ...] = (
+INTERVALS: tuple[tuple[str, str, Measurement, bool], ...] = (
     ("Fall of the logit without the shown paths ↑", "logit drop, all paths", "powerlink", False),
     ("HΔR:5, facts removed, ranked among all ↑", "HΔR:5", "powerlink", False),
     ("HΔR:5, the paper's protocol ↑", "HΔR:5", "paper", False),
@@ -24,7 +24,7 @@ LEFT, RIGHT, ROW, TOP, BOTTOM = 118.0, 430.0, 24.0, 8.0, 34.0
 SIDE = 300.0
 
 
-def interval_plot(compared: ModelComparison, title: str, metric: str, protocol: Protocol, of_mask: bool) -> View:
+def interval_plot(compared: ModelComparison, title: str, metric: str, protocol: Measurement, of_mask: bool) -> View:
     """Return the plot of a metric: a row per explainer, a dot with its 95 % interval per way of choosing paths."""
     selections = list(compared.tables)[:1] if of_mask else list(compared.tables)
     found = [

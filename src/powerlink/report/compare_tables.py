@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from powerlink.report.wording import counted, harmless, number
 from powerlink.verify.comparison import ModelComparison, Row
-from powerlink.verify.metrics import Protocol
+from powerlink.verify.metrics import Measurement
 
-Column = tuple[str, str, Protocol]  # title, metric, protocol
+Column = tuple[str, str, Measurement]  # title, metric, protocol
 
 OF_THE_MASK: tuple[Column, ...] = (
     ("F+", "F+", "paper"),
@@ -75,7 +75,7 @@ def _cells(row: Row, columns: Sequence[Column]) -> tuple[Cell, ...]:
     return tuple(_cell(row, metric, protocol) for _, metric, protocol in columns)
 
 
-def _cell(row: Row, metric: str, protocol: Protocol) -> Cell:
+def _cell(row: Row, metric: str, protocol: Measurement) -> Cell:
     figure, gap = row.figure(metric, protocol), row.difference(metric, protocol)
     if figure is None:
         return Cell("–")

@@ -21,7 +21,7 @@ from powerlink.run.claim import claimed
 from powerlink.run.comparison_folder import SHARED, CompareSettings, Comparison, Selection
 from powerlink.run.progress import Told, adding_up, nobody
 from powerlink.run.queries import Chosen, choose_queries, distinct
-from powerlink.verify.comparison import Found, ModelComparison, Pace, compare_figures, compare_paths
+from powerlink.verify.comparison import ByExplainer, ModelComparison, Pace, compare_figures, compare_paths
 
 EXAMPLES = 4
 Maker = Callable[[], AnyExplainer]  # called when it is the explainer's turn, since one may refuse
@@ -216,7 +216,7 @@ def _left_out(comparison: Comparison, chosen: Chosen) -> dict[str, int]:
     return counts
 
 
-def _examples(found: Found) -> tuple[Mapping[str, Explanation], ...]:
+def _examples(found: ByExplainer) -> tuple[Mapping[str, Explanation], ...]:
     """Take the first queries for which most explainers show a path, of different relations where there are such."""
     queries = [dict(zip(found, each, strict=True)) for each in zip(*found.values(), strict=True)]
     most = max((sum(bool(e.evidence) for e in query.values()) for query in queries), default=0)

@@ -148,7 +148,8 @@ class ExplainerRun:
             self._seconds.add(explained[0].query, len(explained), edges, _split(result))
             fresh = 0
             for select, ledger in self._ledgers.items():
-                more = [explanation for explanation in result.ways[select].told if explanation.query not in ledger.done]
+                answer = result.ways[select]
+                more = [e for e in answer.explanations if e.query not in ledger.done]
                 ledger.append(more)
                 fresh = max(fresh, len(more))
             yield fresh
@@ -165,7 +166,7 @@ class ExplainerRun:
 
 def _split(result: JobResult) -> dict[str, Elapsed]:
     """Tell what each way took, scoring included, and scoring alone."""
-    took = {select: sum(told.seconds.values(), Elapsed()) for select, told in result.ways.items()}
+    took = {select: sum(answer.seconds.values(), Elapsed()) for select, answer in result.ways.items()}
     scoring = next(
         (told.seconds["score edges"] for told in result.ways.values() if "score edges" in told.seconds), None
     )

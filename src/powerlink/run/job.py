@@ -16,7 +16,7 @@ from powerlink.memory import Budget, ran_out_of_memory
 from powerlink.models.checkpoint import versions
 from powerlink.models.session import Session
 from powerlink.narrate import name_query
-from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings, Told, explain_in_ways
+from powerlink.pipeline import DEFAULT_EXPLAINER, Answer, ExplainSettings, explain_in_ways
 from powerlink.run.batching import batches
 from powerlink.sources import open_model
 from powerlink.stage_clock import Elapsed, Seconds, timed
@@ -74,7 +74,7 @@ class ExplainJob:
         room = Budget.of(session.messages.device, self.memory).room
         try:
             with timed() as seconds:
-                told = explain_in_ways(
+                answers = explain_in_ways(
                     session,
                     batch,
                     self.ways,
@@ -83,7 +83,7 @@ class ExplainJob:
                     made_by=self.made_by(session),
                     room=room,
                 )
-            return JobResult(told, seconds)
+            return JobResult(answers, seconds)
         except RuntimeError as error:
             if not ran_out_of_memory(error):
                 raise
@@ -100,19 +100,19 @@ class ExplainJob:
 class JobResult:
     """What a job says of a batch, in each way, and the seconds of each stage."""
 
-    ways: Mapping[str, Told]
+    ways: Mapping[str, Answer]
     seconds: Seconds
 
     @property
     def explanations(self) -> list[Explanation]:
         """What is said in the first way."""
-        return next(iter(self.ways.values())).told
+        return next(iter(self.ways.values())).explanations
 
     def followed_by(self, other: JobResult) -> JobResult:
         """Return this batch's result and the next one's as one."""
         ways = {
-            way: Told([*told.told, *other.ways[way].told], _sum(told.seconds, other.ways[way].seconds))
-            for way, told in self.ways.items()
+            way: Answer([*own.explanations, *other.ways[way].explanations], _sum(own.seconds, other.ways[way].seconds))
+            for way, own in self.ways.items()
         }
         return JobResult(ways, _sum(self.seconds, other.seconds))
 

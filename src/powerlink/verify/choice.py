@@ -44,12 +44,10 @@ class Choice:
         return torch.where((self.index >= 0).unsqueeze(2), evidence.edges[self.index.clamp(min=0)], -1)
 
 
-def choose(
-    oracle: Oracle, precise: Oracle, graph: ComputationGraph, evidence: EvidenceBatch, select: Select, count: int
-) -> Choice:
-    """Choose what is shown of each query's candidates, `count` at most; `precise` tells small differences apart."""
+def choose(oracle: Oracle, graph: ComputationGraph, evidence: EvidenceBatch, select: Select, count: int) -> Choice:
+    """Choose what is shown of each query's candidates, `count` at most."""
     if select == "carried":
-        return choose_by_carried(graph, evidence, measure_carried(precise, graph, evidence), count)
+        return choose_by_carried(graph, evidence, measure_carried(oracle.precisely(), graph, evidence), count)
     if select == "largest-drop":
         return choose_by_largest_drop(oracle, graph, evidence, count)
     return choose_in_order(graph, evidence, count)

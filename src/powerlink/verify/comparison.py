@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from powerlink.explanation import Explanation, Fact
-from powerlink.verify.metrics import Figure, Protocol, bootstrap_interval, readings
+from powerlink.verify.metrics import Figure, Measurement, bootstrap_interval, readings, was_measured
 
 TOPS = (1, 3, 5)
 PATHS_COMPARED = 5
@@ -23,7 +23,7 @@ class Difference:
     """How far a mean lies from the reference's, with its 95 % interval: queries are resampled in pairs."""
 
     metric: str
-    protocol: Protocol
+    protocol: Measurement
     mean: float
     low: float
     high: float
@@ -45,11 +45,11 @@ class Row:
     statuses: Mapping[str, int]
     queries: int
 
-    def figure(self, metric: str, protocol: Protocol) -> Figure | None:
+    def figure(self, metric: str, protocol: Measurement) -> Figure | None:
         """Find a figure by its name."""
         return next((f for f in self.figures if (f.metric, f.protocol) == (metric, protocol)), None)
 
-    def difference(self, metric: str, protocol: Protocol) -> Difference | None:
+    def difference(self, metric: str, protocol: Measurement) -> Difference | None:
         """Find a difference by the figure's name."""
         return next((d for d in self.differences if (d.metric, d.protocol) == (metric, protocol)), None)
 
@@ -98,10 +98,12 @@ class ModelComparison:
         return [row.explainer for row in next(iter(self.tables.values()), ())]
 
 
-Found = Mapping[str, Sequence[Explanation]]  # explainer → its explanations, all of the same queries in the same order
+ByExplainer = Mapping[
+    str, Sequence[Explanation]
+]  # explainer → its explanations, all of the same queries in the same order
 
 
-def compare_figures(found: Found, seed: int = 0) -> tuple[Row, ...]:
+def compare_figures(found: ByExplainer, seed: int = 0) -> tuple[Row, ...]:
     """Summarise each explainer and set it beside the first; query by query, so that hard queries are hard for both."""
     measured = {name: _measure(explanations) for name, explanations in found.items()}
     rows: list[Row] = []
@@ -124,17 +126,20 @@ def compare_figures(found: Found, seed: int = 0) -> tuple[Row, ...]:
 _Values = NDArray[np.float64]  # (Q,); NaN where a query has no such figure
 
 
-def _measure(explanations: Sequence[Explanation]) -> dict[tuple[str, Protocol], _Values]:
+def _measure(explanations: Sequence[Explanation]) -> dict[tuple[str, Measurement], _Values]:
     def value(read: float | None) -> float:
         return np.nan if read is None else read
 
+    measured = was_measured(explanations)
     return {
-        (metric, protocol): np.array([value(read(e)) for e in explanations], dtype=np.float64)
+        (metric, protocol): np.array(
+            [value(read(e) if measured or protocol == "powerlink" else None) for e in explanations], dtype=np.float64
+        )
         for metric, protocol, read in readings(TOPS)
     }
 
 
-def figure_of(metric: str, protocol: Protocol, values: _Values, seed: int) -> Figure | None:
+def figure_of(metric: str, protocol: Measurement, values: _Values, seed: int) -> Figure | None:
     """Return the mean with its interval over the queries that have this figure; None where none has."""
     there = values[~np.isnan(values)]
     if not there.size:
@@ -142,7 +147,9 @@ def figure_of(metric: str, protocol: Protocol, values: _Values, seed: int) -> Fi
     return Figure(metric, protocol, float(there.mean()), *bootstrap_interval(there, seed), there.size)
 
 
-def difference_of(metric: str, protocol: Protocol, values: _Values, reference: _Values, seed: int) -> Difference | None:
+def difference_of(
+    metric: str, protocol: Measurement, values: _Values, reference: _Values, seed: int
+) -> Difference | None:
     """Return the mean difference over the queries that have this figure in both; None where none has."""
     gaps = values - reference
     gaps = gaps[~np.isnan(gaps)]
@@ -151,7 +158,7 @@ def difference_of(metric: str, protocol: Protocol, values: _Values, reference: _
     return Difference(metric, protocol, float(gaps.mean()), *bootstrap_interval(gaps, seed), gaps.size)
 
 
-def compare_paths(found: Found) -> tuple[Overlap, ...]:
+def compare_paths(found: ByExplainer) -> tuple[Overlap, ...]:
     """Compare the paths of every two explainers."""
     shown = {name: [_shown(e) for e in explanations] for name, explanations in found.items()}
     return tuple(_overlap(one, other, shown[one], shown[other]) for one, other in combinations(shown, 2))

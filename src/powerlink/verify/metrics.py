@@ -16,7 +16,7 @@ import numpy as np
 
 from powerlink.explanation import Explanation
 
-Protocol = Literal["powerlink", "paper"]
+Measurement = Literal["powerlink", "paper"]
 RESAMPLES = 2000
 PICKS_AT_ONCE = 1_000_000  # queries drawn at a time: bounds memory to a few MB
 
@@ -26,7 +26,7 @@ class Figure:
     """A mean over queries with its 95 % interval."""
 
     metric: str
-    protocol: Protocol
+    protocol: Measurement
     mean: float
     low: float
     high: float
@@ -48,17 +48,18 @@ def evaluate(explanations: Sequence[Explanation], seed: int = 0) -> Evaluation:
     figures = [
         _figure(name, protocol, [value for e in explanations if (value := read(e)) is not None], seed)
         for name, protocol, read in readings(tops)
+        if protocol == "powerlink" or was_measured(explanations)
     ]
     statuses = Counter(e.status.value for e in explanations)
     return Evaluation(tuple(f for f in figures if f is not None), dict(statuses), len(explanations))
 
 
-Reading = Callable[[Explanation], float | None]
+Read = Callable[[Explanation], float | None]
 
 
-def readings(tops: Sequence[int]) -> list[tuple[str, Protocol, Reading]]:
+def readings(tops: Sequence[int]) -> list[tuple[str, Measurement, Read]]:
     """List each metric with how it is read off one explanation; None leaves the query out of the mean."""
-    ours: list[tuple[str, Protocol, Reading]] = [(f"HΔR:{m}", "powerlink", partial(_rank_got_worse, m)) for m in tops]
+    ours: list[tuple[str, Measurement, Read]] = [(f"HΔR:{m}", "powerlink", partial(_rank_got_worse, m)) for m in tops]
     ours += [
         ("logit drop, each path", "powerlink", _mean_single_drop),
         ("logit drop, all paths", "powerlink", _joint_drop),
@@ -66,7 +67,7 @@ def readings(tops: Sequence[int]) -> list[tuple[str, Protocol, Reading]]:
         ("logit change, only these kept", "powerlink", _kept_by_these),
         ("paths shown", "powerlink", lambda e: float(len(e.evidence))),
     ]
-    paper: list[tuple[str, Protocol, Reading]] = [
+    paper: list[tuple[str, Measurement, Read]] = [
         ("F+", "paper", lambda e: e.paper.fidelity_plus if e.paper else None),
         ("F−", "paper", lambda e: e.paper.fidelity_minus if e.paper else None),
         ("Sparsity", "paper", lambda e: e.paper.sparsity if e.paper else None),
@@ -74,6 +75,11 @@ def readings(tops: Sequence[int]) -> list[tuple[str, Protocol, Reading]]:
     ]
     paper += [(f"HΔR:{m}", "paper", partial(_paper_rank_got_worse, m)) for m in tops]
     return ours + paper
+
+
+def was_measured(explanations: Sequence[Explanation]) -> bool:
+    """Say whether the paper's figures were asked for, or could not be of any."""
+    return any(e.paper is not None for e in explanations) or not any(e.evidence for e in explanations)
 
 
 def _rank_got_worse(top: int, e: Explanation) -> float:
@@ -84,9 +90,10 @@ def _rank_got_worse(top: int, e: Explanation) -> float:
     return float(outcome.rank > e.rank)
 
 
-def _paper_rank_got_worse(top: int, e: Explanation) -> float:
+def _paper_rank_got_worse(top: int, e: Explanation) -> float | None:
+    """A query without evidence is no hit; one that has some and was not measured is left out."""
     if e.paper is None or not e.evidence:
-        return 0.0
+        return None if e.evidence else 0.0
     return float(e.paper.rank_without_top.get(top, e.paper.rank) > e.paper.rank)
 
 
@@ -112,7 +119,7 @@ def _kept_by_these(e: Explanation) -> float | None:
     return None if e.only_these is None or e.score is None else e.only_these.score - e.score
 
 
-def _figure(metric: str, protocol: Protocol, values: list[float], seed: int) -> Figure | None:
+def _figure(metric: str, protocol: Measurement, values: list[float], seed: int) -> Figure | None:
     if not values:
         return None
     array = np.asarray(values, dtype=np.float64)

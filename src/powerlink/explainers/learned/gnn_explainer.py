@@ -9,7 +9,7 @@ from typing import ClassVar
 from powerlink.errors import SettingsError
 from powerlink.explainers.learned.learner import WeightedTerms, learn_mask
 from powerlink.explainers.learned.masks import FreeLogits
-from powerlink.explainers.learned.terms import Entropy, Prediction, TotalSize, counterfactual
+from powerlink.explainers.learned.terms import Entropy, KeepPrediction, TotalSize, counterfactual
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
@@ -41,7 +41,7 @@ class GNNExplainer:
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Learn a logit per edge, all queries of the batch together."""
         terms: WeightedTerms = [
-            (self.prediction_weight, Prediction(model, graph)),
+            (self.prediction_weight, KeepPrediction(model, graph)),
             (self.size_weight, TotalSize(graph)),
             (self.entropy_weight, Entropy(graph)),
             *counterfactual(self.counterfactual_weight, model, graph),

@@ -10,7 +10,7 @@ from powerlink.errors import SettingsError
 from powerlink.explainers.learned.learner import learn_mask
 from powerlink.explainers.learned.masks import FreeLogits, Mask, TripletScorer
 from powerlink.explainers.learned.path_terms import PowerPath
-from powerlink.explainers.learned.terms import Prediction, Size, Term, counterfactual
+from powerlink.explainers.learned.terms import KeepPrediction, Size, Term, counterfactual
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.explainers.remarks import NO_WALK, remarks_where
 from powerlink.graphs.computation_graph import ComputationGraph
@@ -76,7 +76,7 @@ class PowerLink:
         path = PowerPath(graph, self.order, self.min_order)
         with exact_but_for_the_scorer():
             terms: list[tuple[float, Term]] = [
-                (self.prediction_weight, Prediction(model, graph)),
+                (self.prediction_weight, KeepPrediction(model, graph)),
                 (self.path_weight, path),
                 (self.size_weight, Size(graph)),
                 *counterfactual(self.counterfactual_weight, model, graph),

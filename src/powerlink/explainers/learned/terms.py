@@ -20,7 +20,7 @@ class Term(Protocol):
     def __call__(self, logits: Tensor) -> Tensor: ...
 
 
-class Prediction:
+class KeepPrediction:
     """Keep the prediction: −log P(Y = 1) on the masked graph (the paper's mutual-information term, Eq. 10)."""
 
     def __init__(self, model: LinkModel, graph: ComputationGraph) -> None:
@@ -34,7 +34,7 @@ class Prediction:
 class Faithful:
     """Predict what the whole graph predicts: cross-entropy of P(Y = 1) on the masked graph with P(Y = 1) on the graph.
 
-    `Prediction` rewards a masked graph that is surer than the graph is; this does not, so a mask keeps what speaks
+    `KeepPrediction` rewards a masked graph that is surer than the graph is; this does not, so a mask keeps what speaks
     against the prediction as well.
     """
 
