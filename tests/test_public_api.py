@@ -65,3 +65,7 @@ def test_the_package_is_used_in_a_few_lines(tmp_path, capsys):
     assert (tmp_path / "page.html").stat().st_size > 1000
     assert 0 < powerlink.rank(model, "test").mrr < 1
     assert powerlink.evaluate(found, 0).figures
+
+
+def test_a_session_is_still_found_under_its_old_name():
+    assert powerlink.Subject is powerlink.Session

@@ -73,6 +73,6 @@ def __getattr__(name: str) -> object:
     """Load `powerlink.adapters` and `powerlink.testing` when they are first named: PyG takes seconds to import."""
     if name in ("adapters", "testing"):
         return import_module(f"powerlink.{name}")
-    if name == "Session":  # what a Session was called before
+    if name == "Subject":  # what a Session was called before
         return Session
     raise AttributeError(f"module 'powerlink' has no attribute {name!r}")

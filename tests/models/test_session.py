@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,9 +11,13 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+import powerlink
 from builders import knowledge_graph, model_of, random_rows
+from powerlink.errors import ModelError
 from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.models.link_model import ModelSettings
 from powerlink.models.session import Session, rank
+from powerlink.models.training import TrainingSettings
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.schema import to_json
 from powerlink.run.explain_many import explain
@@ -90,6 +95,18 @@ def test_odd_states_of_torch_change_nothing_and_are_left_as_they_were(model, sta
         assert said == (torch.get_default_dtype(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"))
 
 
+@pytest.mark.parametrize("state", STATES)
+def test_a_model_is_trained_and_loaded_alike_in_odd_states_of_torch(state, tmp_path):
+    how = {"model": ModelSettings(widths=(8, 8)), "training": TrainingSettings(epochs=3, evaluate_every=3)}
+    plain = powerlink.train(GRAPH, tmp_path / "plain", **how)
+    with STATES[state]():
+        odd = powerlink.train(GRAPH, tmp_path / "odd", **how)
+        again = powerlink.load_model(tmp_path / "plain")
+    for one, exact in ((odd, False), (again, True)):
+        assert (one.whole.entity.dtype, one.whole.entity.device.type) == (torch.float32, "cpu")
+        assert torch.allclose(one.whole.entity, plain.whole.entity, atol=0 if exact else 1e-6)
+
+
 def test_a_model_made_in_inference_mode_can_be_explained():
     with torch.inference_mode():
         made = model_of("compgcn", "distmult", 2, N, R).float()
@@ -104,3 +121,11 @@ def test_what_is_settled_shares_the_numbers_and_nothing_else(model):
     assert not any(module.training for module in session.settled.modules())
     own, theirs = model.state_dict(), session.settled.state_dict()
     assert {name: tensor.data_ptr() for name, tensor in own.items()} == {n: t.data_ptr() for n, t in theirs.items()}
+
+
+def test_a_session_travels_to_another_process_and_a_half_model_is_told(model):
+    session = Session.of(GRAPH, model)
+    there = pickle.loads(pickle.dumps(session))
+    assert answers(there, ASKED[0]) == answers(session, ASKED[0])
+    with pytest.raises(ModelError, match=r"is in torch.float16, .*: give model.float\(\)"):
+        Session.of(GRAPH, model.half())

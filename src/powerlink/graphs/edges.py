@@ -39,6 +39,10 @@ class EdgeSlice:
     reweighed: bool
     arranged: dict[object, Any] = field(init=False, default_factory=dict)  # what kernels make of the columns, once
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what can be arranged again."""
+        return {**self.__dict__, "arranged": {}}
+
     def weights(self, edge_weight: Tensor | None) -> Tensor:
         """Cut a weight per edge of the graph down to these edges; without one, every edge weighs 1."""
         if edge_weight is None:

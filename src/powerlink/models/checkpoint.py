@@ -26,6 +26,7 @@ from torch import Tensor
 
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, ModelError, OutputError, SettingsError
+from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.storage import holds_graph_files_alone, load_graph, save_graph
 from powerlink.models.calibration import Calibration
@@ -153,6 +154,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     return description
 
 
+@plain_torch()
 def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Session:
     """Read a model folder, ready to be asked, refusing anything that does not fit together."""
     folder = Path(folder)

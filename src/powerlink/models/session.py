@@ -13,12 +13,15 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from powerlink.errors import ModelError
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.calibration import Calibration, calibrate
 from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
+
+SHORT = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +92,11 @@ def settled(model: LinkModel) -> LinkModel:
     """
     if not isinstance(model, nn.Module):
         return model
+    short = next((p.dtype for p in model.parameters() if p.device.type == "cpu" and p.dtype in SHORT), None)
+    if short is not None:
+        raise ModelError(
+            f"{type(model).__name__} is in {short}, in which a CPU adds up no messages: give model.float()"
+        )
 
     def shared(numbers: Tensor) -> Tensor:
         return numbers.clone() if numbers.is_inference() else numbers.detach()

@@ -14,6 +14,7 @@ import torch
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, ModelError
 from powerlink.kernels.fused import on_device
+from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.calibration import Calibration, calibrate
 from powerlink.models.checkpoint import (
@@ -209,7 +210,7 @@ def train(
     A folder in which somebody else keeps weights or a graph is refused unless `force`.
     """
     settings = model or ModelSettings(), training or TrainingSettings()
-    with claimed(Path(out), folder=True):
+    with claimed(Path(out), folder=True), plain_torch(device), torch.enable_grad():
         for _ in FolderTraining(Path(out), graph, *settings, device, half=half, force=force).run():
             pass
     return load_model(out, device)
