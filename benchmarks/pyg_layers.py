@@ -88,7 +88,7 @@ def session_of(name: str, graph: KnowledgeGraph) -> Session:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--layers", default=",".join(LAYERS))
+    parser.add_argument("--layers", default=",".join(LAYERS), help=f"names with commas: {', '.join(LAYERS)}")
     parser.add_argument("--queries", type=int, default=10)
     arguments = parser.parse_args()
     graph = drawn_graph()
