@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -11,6 +12,7 @@ import pytest
 import typer.main
 from command_line import FAMILIES, call_once, write_tables
 
+from powerlink import cli
 from powerlink.cli import demo as demo_module
 from powerlink.cli.main import app
 from powerlink.explainers.catalog import EXPLAINERS
@@ -362,3 +364,11 @@ def test_rgcn_takes_any_width(powerlink, families, tmp_path):
     assert powerlink(*train, "--dim", 7).code == 0
     shape = json.loads((tmp_path / "m" / "model.json").read_text())["model"]
     assert (shape["widths"], shape["encoder"]["blocks"]) == ([7, 7], 1)
+
+
+def test_no_function_of_the_command_line_is_long():
+    """Commands are a thin coat: what they do is a function of Python."""
+    for file in Path(cli.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                assert node.end_lineno - node.lineno < 40, f"{file.name}: {node.name}"
