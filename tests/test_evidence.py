@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import ClassVar
@@ -20,13 +21,15 @@ from powerlink.explainers.catalog import find_recipe, make_explainer
 from powerlink.explainers.protocol import Proposal, setting
 from powerlink.explainers.slopes import fact_slopes
 from powerlink.models.session import Session
-from powerlink.pipeline import ExplainSettings, explain_batch
+from powerlink.pipeline import ExplainSettings, computation_graph, explain_batch
+from powerlink.questions import Questions
 from powerlink.report.drawing import lay_out
 from powerlink.report.figure import save_figure
 from powerlink.report.html import render_page
 from powerlink.report.schema import from_json, to_json
 from powerlink.report.text import print_explanations
 from powerlink.run.explain_many import explain_many
+from powerlink.run.job import ExplainJob
 
 
 def batch(*paths, length=3):
@@ -182,6 +185,10 @@ class Faulty(TwoFacts):
             "others": lambda: Proposal(EvidenceBatch(query, edges.flip(0), cost, no)),
             "many": lambda: Proposal(EvidenceBatch(query, edges.repeat(1, 6), cost, no)),
             "remarks": lambda: Proposal(good.evidence, remarks=[("a",)]),
+            "cost": lambda: Proposal(EvidenceBatch(query, edges, cost.log(), no)),
+            "shapes": lambda: Proposal(EvidenceBatch(query, edges, cost[:-1], no)),
+            "kinds": lambda: Proposal(EvidenceBatch(query, edges.double(), cost, no)),
+            "astray": lambda: Proposal(EvidenceBatch(query, edges, cost, ~no)),
             "mask": lambda: Proposal(good.evidence, torch.full((graph.num_edges,), 2.0)),
         }[self.fault]()
 
@@ -195,9 +202,59 @@ class Faulty(TwoFacts):
         ("others", "named evidence of another query's edges"),
         ("many", "named evidence of 12 facts; 10 are the most that can be judged"),
         ("remarks", "returned remarks of 1 queries, and there are 4"),
+        ("cost", "named evidence with a cost that is not finite"),
+        ("shapes", "named evidence whose query, edges, cost and is_path do not go together"),
+        ("kinds", "named evidence whose query, edges, cost and is_path do not go together"),
+        ("astray", "named evidence that it calls a path and that does not lead from head to tail"),
         ("mask", "returned scores from 2 to 2; kept edges need"),
     ],
 )
 def test_a_proposal_that_cannot_be_is_refused_by_name(session, fault, said):
     with pytest.raises(ExplainerError, match=f"^the explainer faulty {re.escape(said)}"):
         explain_batch(session, triple_tensor(QUERIES), explainer=Faulty(fault=fault))
+
+
+def test_what_the_question_bars_is_refused_also_in_sets():
+    session = Session.of(knowledge_graph(ROWS, N, R), model_of("compgcn", "distmult", 2, N, R))
+
+    class Heedless(TwoFacts):
+        name: ClassVar[str] = "heedless"
+
+        def propose(self, oracle, graph, wish, seed):
+            return super().propose(oracle, graph.pruned_to(torch.ones_like(graph.kept)), wish, seed)
+
+    questions = Questions(triple_tensor(QUERIES[:1]), not_through=tuple(range(2, N)))
+    with pytest.raises(ExplainerError, match="was not to use"):
+        explain_batch(session, questions, explainer=Heedless())
+
+
+def test_a_fact_named_in_both_directions_is_one_and_no_evidence_at_all_is_none():
+    session = Session.of(knowledge_graph(ROWS, N, R), model_of("compgcn", "distmult", 2, N, R))
+    graph = computation_graph(session, triple_tensor(QUERIES[:1]), ExplainSettings())
+    both = torch.tensor([[4, int(graph.reverse[4]), 6]])
+    found = EvidenceBatch.of_sets(graph, torch.zeros(1, dtype=torch.long), both, torch.zeros(1))
+    assert found.size.tolist() == [2]
+
+    class Silent(TwoFacts):
+        name: ClassVar[str] = "silent"
+
+        def propose(self, oracle, graph, wish, seed):
+            none = torch.zeros(0, dtype=torch.long)
+            return Proposal(EvidenceBatch.of_sets(graph, none, none.reshape(0, 0), none))
+
+    (told,) = explain_batch(
+        session, triple_tensor(QUERIES[:1]), explainer=Silent(), settings=ExplainSettings(also_consider="none")
+    )
+    assert (told.evidence, told.considered) == ((), 0)
+
+
+def test_the_time_of_a_proposer_counts(session):
+    class Slow(TwoFacts):
+        name: ClassVar[str] = "slow"
+
+        def propose(self, oracle, graph, wish, seed):
+            time.sleep(0.2)
+            return super().propose(oracle, graph, wish, seed)
+
+    result = ExplainJob.of(Slow()).run(session, triple_tensor(QUERIES))
+    assert result.seconds["propose"].clock >= 0.2

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import pytest
 import torch
+from rich.console import Console
 
 from builders import edges_of_fact, edges_without, knowledge_graph, model_of, random_rows, removal, triple_tensor
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
@@ -14,6 +16,8 @@ from powerlink.graphs.computation_graph import extract
 from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings, computation_graph, explain_batch
 from powerlink.questions import Questions, asked_by_weight
+from powerlink.report.html import render_page
+from powerlink.report.text import print_explanations
 from powerlink.verify.paper_protocol import measure_paper
 
 N, R = 14, 3
@@ -152,3 +156,12 @@ def test_explainers_that_learn_nothing_know_of_the_foil_too(session, questions):
     plain = computation_graph(session, questions.triples, ExplainSettings())
     scores = Slopes().score_edges(session.settled, graph, 0).values
     assert scores.numel() == graph.num_edges >= plain.num_edges
+
+
+def test_every_report_says_what_the_answer_is_held_against(session, questions):
+    told = explain_batch(session, questions)[0]
+    console = Console(width=100, file=io.StringIO())
+    print_explanations(console, [told])
+    said = f"Rather than {told.query.foil}: every score is the difference of the two."
+    assert said in console.file.getvalue()
+    assert said in render_page([told], "foils")

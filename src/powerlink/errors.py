@@ -31,8 +31,10 @@ class UnknownNameError(PowerlinkError):
     def __init__(self, kind: str, name: str, known: Iterable[str], listed_by: str = "") -> None:
         self.kind = kind
         self.name = name
+        known = list(known)
         self.closest = closest_names(name, known)
-        hint = f"; `{listed_by}` lists what there is" if listed_by else ""
+        hint = f"; there is {', '.join(known)}" if 0 < len(known) < 5 else ""
+        hint = f"; `{listed_by}` lists what there is" if listed_by else hint
         if self.closest:
             hint = f"; did you mean {' or '.join(map(repr, self.closest))}?"
         super().__init__(f"there is no {kind} named {name!r}{hint}")

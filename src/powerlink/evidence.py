@@ -36,6 +36,8 @@ class EvidenceBatch:
         last = torch.iinfo(edges.dtype).max
         edges = fact_of(graph, edges)
         edges = edges.where(edges >= 0, last).sort(dim=1).values
+        again = torch.nn.functional.pad(edges[:, 1:] == edges[:, :-1], (1, 0))  # a fact named in both directions
+        edges = edges.where(~again, last).sort(dim=1).values
         order = query.argsort(stable=True)
         edges = edges.where(edges < last, -1)[order]
         return cls(query[order], edges, cost.double()[order], torch.zeros_like(query, dtype=torch.bool))
@@ -70,7 +72,7 @@ class Candidates:
 
 def pool(proposals: Sequence[EvidenceBatch]) -> Candidates:
     """Join what several proposed; what two propose belongs to the first."""
-    most = max(part.edges.size(1) for part in proposals)
+    most = max(1, *(part.edges.size(1) for part in proposals))
     joined = EvidenceBatch(
         torch.cat([part.query for part in proposals]),
         torch.cat([torch.nn.functional.pad(p.edges, (0, most - p.edges.size(1)), value=-1) for p in proposals]),

@@ -38,7 +38,7 @@ _MEANINGS = {
         "evidence was found, but without all of it the score hardly falls, or rises: "
         "the prediction does not stand on it"
     ),
-    Status.NO_EFFECT: "paths connect head and tail, but removing any of them does not lower the model's score",
+    Status.NO_EFFECT: "evidence was proposed, but removing any of it does not lower the model's score",
     Status.NO_PATH: "no path of the allowed lengths connects head and tail",
     Status.HEAD_IS_TAIL: "head and tail are the same entity, so there is no path between them",
     Status.ENTITY_WITHOUT_FACTS: "head or tail has no fact in the training graph, so nothing can explain it",

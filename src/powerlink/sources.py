@@ -12,7 +12,8 @@ from pathlib import Path
 
 import torch
 
-from powerlink.errors import ModelError, UnknownNameError
+from powerlink.errors import ModelError, PowerlinkError, UnknownNameError
+from powerlink.memory import ran_out_of_memory
 from powerlink.models.checkpoint import load_model, read_description, read_settings
 from powerlink.models.session import Session
 
@@ -25,7 +26,13 @@ def open_model(source: str | Path, device: torch.device | str = "cpu") -> Sessio
     scheme, rest = scheme_of(source)
     if scheme is None:
         return load_model(source, device)
-    opened = _opening(scheme)(rest, device)
+    opening = _opening(scheme)
+    try:
+        opened = opening(rest, device)
+    except Exception as error:  # whatever a stranger's code may raise
+        if isinstance(error, PowerlinkError) or ran_out_of_memory(error):
+            raise
+        raise ModelError(f"{source} cannot be opened ({type(error).__name__}: {error})") from error
     if not isinstance(opened, Session):
         raise ModelError(
             f"{source} gave a {type(opened).__name__}, not what from_pyg, from_pykeen or Session.of return"

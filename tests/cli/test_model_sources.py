@@ -48,6 +48,10 @@ def build(file=None):
 
 def nothing():
     return 5
+
+
+def broken():
+    raise ValueError("no such thing")
 """
 
 
@@ -144,6 +148,7 @@ def test_another_package_adds_a_kind_by_one_entry_point(letters, powerlink, monk
         ("pyg:no_such_module:build", "No module named 'no_such_module'"),
         ("pyg:letters_factory:bild", "has no attribute 'bild'"),
         ("pyg:letters_factory:nothing", "gave a int, not what from_pyg"),
+        ("pyg:letters_factory:broken", "cannot be opened (ValueError: no such thing)"),
         ("nowhere", "no model"),
     ],
 )

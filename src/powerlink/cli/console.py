@@ -106,8 +106,11 @@ def telling() -> Iterator[Callable[[str, int, int], None]]:
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=of, rate=""), time.perf_counter(), done
             task, start, before = tasks[what]
+            if done < before:  # the same again, with others
+                start, before = time.perf_counter(), done
+                tasks[what] = task, start, before
             rate = (done - before) / max(time.perf_counter() - start, 1e-9)
-            bar.update(task, completed=done, rate=f"{rate:.2g}/s" if done > before else "")
+            bar.update(task, completed=done, total=of, rate=f"{rate:.2g}/s" if done > before else "")
 
         yield told
 

@@ -44,7 +44,8 @@ def _watched(explainer: AnyExplainer, model: LinkModel) -> Iterator[None]:
 
     Watching every call costs; our own explainers are held to this by tests.
     """
-    name, ours = explainer.name, type(explainer).__module__.startswith("powerlink.")
+    judged = getattr(explainer, "watched", explainer)  # one that is looked at on its way is whom we ask
+    name, ours = explainer.name, type(judged).__module__.startswith("powerlink.")
     before, generator, draws = fingerprint(model), torch.get_rng_state(), _Draws()
     with nullcontext() if ours else draws:
         yield
@@ -97,17 +98,40 @@ def fault_of_proposal(proposal: Any, graph: ComputationGraph) -> str | None:
 
 
 def _fault_of_evidence(evidence: EvidenceBatch, graph: ComputationGraph) -> str | None:
-    query, edges, there = evidence.query, evidence.edges, evidence.edges >= 0
+    """Say the first thing that is wrong; each is looked at where those before it are right."""
+    query, edges = evidence.query, evidence.edges
+    columns = (query, evidence.cost, evidence.is_path)
+    if edges.dim() != 2 or edges.is_floating_point() or any(c.shape != edges.shape[:1] for c in columns):
+        return "whose query, edges, cost and is_path do not go together"
     if edges.size(1) > MOST_FACTS:
         return f"of {edges.size(1)} facts; {MOST_FACTS} are the most that can be judged"
     if not query.numel():
         return None
-    if bool((query.diff() < 0).any()) or not 0 <= int(query[0]) <= int(query[-1]) < graph.num_queries:
-        return "that is not sorted by query"
-    if not there.any(1).all() or bool((there[:, 1:] & ~there[:, :-1]).any()) or int(edges.max()) >= graph.num_edges:
+    there = edges >= 0
+    gaps = ~there[:, :1].any(1) | (there[:, 1:] & ~there[:, :-1]).any(1)
+    if bool(gaps.any()) or int(edges.max()) >= graph.num_edges:
         return "without facts, or with edges that are not in the graph"
-    theirs = graph.query_of_edge[edges.clamp(min=0)] != query.unsqueeze(1)
-    return "of another query's edges" if bool((there & theirs).any()) else None
+    edge, outside = edges.clamp(min=0), (query < 0) | (query >= graph.num_queries)
+    faults = {
+        "with a cost that is not finite": ~evidence.cost.isfinite(),
+        "that is not sorted by query": outside | (query.diff(prepend=query[:1]) < 0),
+        "of another query's edges": there & (graph.query_of_edge[edge] != query.unsqueeze(1)),
+        "with edges that it was not to use (pruned, or barred)": there & ~graph.kept[edge],
+    }
+    found = next((fault for fault, where in faults.items() if bool(where.any())), None)
+    astray = "that it calls a path and that does not lead from head to tail"
+    paths = evidence.is_path
+    return found or (astray if _goes_astray(query[paths], edges[paths], graph) else None)
+
+
+def _goes_astray(query: Tensor, edges: Tensor, graph: ComputationGraph) -> bool:
+    """Tell whether any path (n, most) does not lead from its query's head to its tail."""
+    there, edge = edges >= 0, edges.clamp(min=0)
+    source, target = graph.source[edge], graph.target[edge]
+    last = (there.sum(1) - 1).clamp(min=0).unsqueeze(1)
+    ends = (source[:, 0] == graph.head[query]) & (target.gather(1, last).squeeze(1) == graph.tail[query])
+    joined = (~there[:, 1:] | (source[:, 1:] == target[:, :-1])).all(1)
+    return not bool((ends & joined).all())
 
 
 def _fault_of_numbers(values: Tensor, kept: Tensor) -> str | None:

@@ -84,7 +84,8 @@ class Proposing:
                 ask = proposer.propose
                 if not isinstance(proposer, ScoredPaths):  # which holds scores to their contract itself
                     ask = partial(propose_faithfully, proposer)
-                with stage("second proposers") if second else nullcontext():
+                own = nullcontext() if isinstance(proposer, ScoredPaths) else stage("propose")
+                with stage("second proposers") if second else own:
                     proposal = ask(self._oracle, self._graphs[wide], self._wish, self._seed)
             self._known[proposer.name, wide] = proposal, took
         return self._known[proposer.name, wide]

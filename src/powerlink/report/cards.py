@@ -21,6 +21,7 @@ def card(explanation: Explanation) -> View:
         "head": harmless(query.head),
         "relation": harmless(query.relation),
         "tail": harmless(query.tail),
+        "foil": sentences.foil(explanation),
         "score": None if score is None else wording.number(score),
         "probability": None if chance is None else wording.probability(chance),
         "rank": None if explanation.rank is None else wording.rank(explanation.rank),

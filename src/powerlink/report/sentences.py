@@ -70,6 +70,13 @@ def is_doubtful(status: Status) -> bool:
     return status in _DOUBTFUL
 
 
+def foil(explanation: Explanation) -> str:
+    """Say what the answer is held against; nothing where it is asked about by itself."""
+    if explanation.query.foil is None:
+        return ""
+    return f"Rather than {wording.harmless(explanation.query.foil)}: every score is the difference of the two."
+
+
 def remarks(explanation: Explanation) -> list[str]:
     """Return what a reader must know of before any path, a sentence each."""
     return [wording.sentence(wording.harmless(remark)) for remark in explanation.remarks]
@@ -154,5 +161,5 @@ def judged(explanation: Explanation) -> str:
     """Return how many candidates there were to choose from; nothing where none was judged."""
     if not explanation.considered:
         return ""
-    kind = f"candidate {noun(explanation, 1)}" if explanation.evidence else "candidate path"
+    kind = f"candidate {noun(explanation, 1)}" if explanation.evidence else "candidate"
     return f"{wording.counted(explanation.considered, kind)} judged on the model"

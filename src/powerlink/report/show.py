@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from powerlink.atomic_file import write_atomically
-from powerlink.errors import UnknownNameError
+from powerlink.errors import OutputError, UnknownNameError
 from powerlink.explanation import Explanation
 from powerlink.report.html import render_page
 from powerlink.report.schema import to_json
@@ -60,7 +60,10 @@ FORMATS = {
 
 def format_of(path: Path) -> Format:
     """Find the form a file's name asks for; one that asks for nothing gets a page."""
-    known, wanted = {**_registered(), **FORMATS}, path.suffix or ".html"
+    wanted = path.suffix or ".html"
+    if wanted in FORMATS:  # then no stranger's code is loaded
+        return FORMATS[wanted]
+    known = {**_registered(), **FORMATS}
     if wanted not in known:
         raise UnknownNameError("form of a report", wanted, known)
     return known[wanted]
@@ -68,4 +71,13 @@ def format_of(path: Path) -> Format:
 
 @cache
 def _registered() -> dict[str, Format]:
-    return {form.suffix: form for form in (point.load() for point in entry_points(group=GROUP))}
+    found = {}
+    for point in entry_points(group=GROUP):
+        try:
+            form = point.load()
+        except Exception as error:  # whatever a stranger's import may raise
+            raise OutputError(f"the form {point.name} ({point.value}) cannot be loaded: {error}") from error
+        if not isinstance(form, Format):
+            raise OutputError(f"the form {point.name} ({point.value}) is no powerlink.report.show.Format")
+        found[form.suffix] = form
+    return found

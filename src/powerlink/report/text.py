@@ -78,6 +78,8 @@ def _header(explanation: Explanation, say: Say) -> RenderResult:
     line.append(say(_arrow(query.relation)), style="cyan")
     line.append(_name(query.tail, say))
     yield line
+    if against := sentences.foil(explanation):
+        yield _text(say(against), style="bold")
     if explanation.score is not None:
         says = _text(say(f"score {wording.number(explanation.score)}"))
         if explanation.probability is not None:

@@ -39,7 +39,8 @@ def run_batches(
     def is_open(batch: Tensor) -> bool:
         return any(name_query(session.graph, query) not in done for query in batch.tolist())
 
-    todo = [batch for batch in job.cut(session, queries) if is_open(batch)]
+    with plain_torch(session.messages.device):
+        todo = [batch for batch in job.cut(session, queries) if is_open(batch)]
     return (executor or Serial()).map(job, todo, session)
 
 
@@ -66,13 +67,15 @@ def explain_many(
     and of how many.
     """
     job = ExplainJob.of(explainer, settings, seed, memory)
-    with plain_torch(session.messages.device), claimed(Path(out)) if out else nullcontext():
+    with plain_torch(session.messages.device):  # and not while others work: a GPU is one thread's at a time
         queries = as_queries(session, triples, rank_heads=rank_heads)
         if which != "all":
+            queries = distinct(queries)
             asked = adding_up(told, "asking the model", len(queries))
-            queries = choose_queries(session, distinct(queries), which, limit=limit, told=asked).queries
-        given = [name_query(session.graph, query) for query in queries[:limit].tolist()]
-        queries, names = distinct(queries[:limit]), set(given)
+            queries = choose_queries(session, queries, which, limit=limit, told=asked).queries
+    given = [name_query(session.graph, query) for query in queries[:limit].tolist()]
+    queries, names = distinct(queries[:limit]), set(given)
+    with claimed(Path(out)) if out else nullcontext():
         ledger = Ledger(Path(out), job.made_by(session)[ONLY]) if out else None
         done: dict[Query, Explanation] = ledger.done if ledger else {}
         count = len(done.keys() & names)

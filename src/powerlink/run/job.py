@@ -11,6 +11,7 @@ from torch import Tensor
 
 from powerlink.errors import DeviceError
 from powerlink.explainers.protocol import AnyExplainer, described
+from powerlink.explainers.scored_paths import as_proposer
 from powerlink.explanation import Explanation, MadeBy
 from powerlink.memory import Budget, ran_out_of_memory
 from powerlink.models.checkpoint import versions
@@ -36,6 +37,9 @@ class ExplainJob:
     ways: Mapping[str, ExplainSettings] = field(default_factory=lambda: {ONLY: ExplainSettings()})
     seed: int = 0
     memory: int | None = None
+
+    def __post_init__(self) -> None:
+        as_proposer(self.explainer)  # says what is no explainer before anything is done
 
     @classmethod
     def of(
@@ -84,7 +88,7 @@ class ExplainJob:
                     room=room,
                 )
             return JobResult(answers, seconds)
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             if not ran_out_of_memory(error):
                 raise
             if len(batch) == 1:

@@ -9,12 +9,13 @@ import torch
 
 from powerlink.errors import PowerlinkError, SettingsError
 from powerlink.explainers.catalog import find_recipe
-from powerlink.explainers.protocol import AnyExplainer
+from powerlink.explainers.protocol import AnyExplainer, Proposer
 from powerlink.explanation import Explanation, MadeBy
 from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
 from powerlink.run.explain_many import explain_many
 from powerlink.run.progress import Told, nobody
+from powerlink.settings import settings_of
 
 
 def explainer_of(made_by: MadeBy) -> AnyExplainer:
@@ -22,15 +23,22 @@ def explainer_of(made_by: MadeBy) -> AnyExplainer:
     recipe = find_recipe(made_by.explainer)
     if recipe.fitting:
         raise SettingsError(f"{recipe.name} was fitted beforehand, and nothing says where its weights are")
-    return recipe.make({name: v for name, v in made_by.explainer_settings.items() if name not in recipe.fixed})
+    known = settings_of(recipe.kind).keys() - recipe.fixed.keys()
+    explainer = recipe.make({name: value for name, value in made_by.explainer_settings.items() if name in known})
+    if isinstance(explainer, Proposer):
+        raise SettingsError(f"{recipe.name} names evidence and has no mask, which they judge")
+    return explainer
 
 
 def with_paper_figures(
     session: Session, explanations: Sequence[Explanation], told: Told = nobody
 ) -> tuple[list[Explanation], list[str]]:
     """Measure the paper's figures of explanations that lack them; also return why some still do, a sentence each."""
-    found, refused = list(explanations), []
+    found, refused = list(explanations), list[str]()
     lacking = [i for i, e in enumerate(found) if e.paper is None and e.considered and e.made_by is not None]
+    if foils := [i for i in lacking if found[i].query.foil is not None]:
+        refused.append(f"the paper's figures of {len(foils):,} explanations with a foil are measured in Python alone")
+        lacking = [i for i in lacking if i not in set(foils)]
     makers: list[MadeBy] = []
     for i in lacking:
         if (maker := found[i].made_by) is not None and maker not in makers:

@@ -22,13 +22,13 @@ class Watched:
     """An explainer whose edge scores are held against the truth as they pass."""
 
     def __init__(self, explainer: Explainer, truth: Mapping[Triple, GroundTruth]) -> None:
-        self._explainer, self._truth = explainer, truth
+        self.watched, self._truth = explainer, truth
         self.name, self.cost, self.looks_everywhere = explainer.name, explainer.cost, looks_everywhere(explainer)
         self.auc: dict[Triple, dict[str, float]] = {}
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Score a batch, and measure the ROC-AUC of each of its queries."""
-        scores = self._explainer.score_edges(model, graph, seed)
+        scores = self.watched.score_edges(model, graph, seed)
         queries = [(head, relation, tail) for head, relation, tail in graph.queries.tolist()]
         explaining = explaining_edges(graph, [self._truth[query] for query in queries])
         for reading in READINGS:
