@@ -73,8 +73,8 @@ def explain_many(
             queries = distinct(queries)
             asked = adding_up(told, "asking the model", len(queries))
             queries = choose_queries(session, queries, which, limit=limit, told=asked).queries
-    given = [name_query(session.graph, query) for query in queries[:limit].tolist()]
-    queries, names = distinct(queries[:limit]), set(given)
+        given = [name_query(session.graph, query) for query in queries[:limit].tolist()]
+        queries, names = distinct(queries[:limit]), set(given)
     with claimed(Path(out)) if out else nullcontext():
         ledger = Ledger(Path(out), job.made_by(session)[ONLY]) if out else None
         done: dict[Query, Explanation] = ledger.done if ledger else {}
