@@ -107,9 +107,8 @@ def explain_batch(
     """
     way = {"": settings or ExplainSettings()}
     origin = {} if made_by is None else {"": made_by}
-    return explain_in_ways(session, questions, way, explainer=explainer, seed=seed, made_by=origin, room=room)[
-        ""
-    ].explanations
+    answers = explain_in_ways(session, questions, way, explainer=explainer, seed=seed, made_by=origin, room=room)
+    return answers[""].explanations
 
 
 @dataclass(frozen=True)

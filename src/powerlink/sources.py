@@ -45,7 +45,8 @@ class Identity:
     """Which model it is."""
 
     name: str
-    graph: str
+    graph: str  # its name
+    fingerprint: str  # of the graph
     hash: str
 
 
@@ -54,9 +55,10 @@ def identity_of(source: str | Path) -> Identity:
     if scheme_of(source)[0] is None:
         description = read_description(Path(source))
         settings, _ = read_settings(Path(source), description)
-        return Identity(settings.name, description["graph"]["name"], description["weights"])
+        graph = description["graph"]
+        return Identity(settings.name, graph["name"], graph["fingerprint"], description["weights"])
     opened = open_model(source)
-    return Identity(opened.name, opened.graph.name, opened.hash)
+    return Identity(opened.name, opened.graph.name, opened.graph.fingerprint, opened.hash)
 
 
 def scheme_of(source: str | Path) -> tuple[str | None, str]:

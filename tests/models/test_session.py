@@ -127,5 +127,5 @@ def test_a_session_travels_to_another_process_and_a_half_model_is_told(model):
     session = Session.of(GRAPH, model)
     there = pickle.loads(pickle.dumps(session))
     assert answers(there, ASKED[0]) == answers(session, ASKED[0])
-    with pytest.raises(ModelError, match=r"is in torch.float16, .*: give model.float\(\)"):
+    with pytest.raises(ModelError, match=r"is in torch.float16, which cpu cannot compute in .*: give model.float\(\)"):
         Session.of(GRAPH, model.half())

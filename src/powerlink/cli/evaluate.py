@@ -15,7 +15,7 @@ from powerlink.report.schema import read_explanations
 from powerlink.report.text import render_summary
 from powerlink.report.wording import harmless
 from powerlink.run.remake import with_paper_figures
-from powerlink.sources import identity_of, open_model
+from powerlink.sources import Identity, identity_of, open_model
 from powerlink.verify.metrics import evaluate as evaluate_all
 
 TITLES = {
@@ -37,7 +37,7 @@ def evaluate(
 
     Example: powerlink evaluate models/atlas explanations.jsonl
     """
-    found = read_of_model(model, explanations)
+    found, _ = read_of_model(model, explanations)
     if any(explanation.paper is None and explanation.considered for explanation in found):
         with telling() as told:
             found, refused = with_paper_figures(open_model(model, pick_device(device)), found, told)
@@ -47,8 +47,8 @@ def evaluate(
     if json:
         print_json(asdict(evaluation))
         return
-    for protocol, title in TITLES.items():
-        console.print(title)
+    for protocol in dict.fromkeys(figure.protocol for figure in evaluation.figures):
+        console.print(TITLES[protocol])
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("metric")
         for column in ("mean", "95 % interval", "queries"):
@@ -62,13 +62,14 @@ def evaluate(
     console.print(render_summary(found))
 
 
-def read_of_model(model: str, path: Path) -> list[Explanation]:
-    """Read explanations, refusing those of another model or graph."""
-    weights = identity_of(model).hash
+def read_of_model(model: str, path: Path) -> tuple[list[Explanation], Identity]:
+    """Read explanations, refusing those of another model or graph; also return which model it is."""
+    asked = identity_of(model)
     found = read_explanations(path)
     if not found:
         raise DataError(f"{path} holds no explanations")
     for explanation in found:
-        if explanation.made_by is not None and explanation.made_by.model_hash != weights:
-            raise MismatchError(f"{path} holds explanations of another model than {model}")
-    return found
+        made_by = explanation.made_by
+        if made_by is not None and (made_by.model_hash, made_by.graph) != (asked.hash, asked.fingerprint):
+            raise MismatchError(f"{path} holds explanations of another model than {model}, or of another graph")
+    return found, asked

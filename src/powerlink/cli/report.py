@@ -15,7 +15,6 @@ from powerlink.report.learning_curve import write_learning_curve
 from powerlink.report.show import format_of
 from powerlink.report.wording import counted
 from powerlink.run.outputs import check_output
-from powerlink.sources import identity_of
 
 
 def report(
@@ -40,7 +39,6 @@ def report(
         return
     form = format_of(out)
     check_output(out, form.is_ours, inputs=(explanations, Path(model)), force=force)
-    found = read_of_model(model, explanations)
-    asked = identity_of(model)
+    found, asked = read_of_model(model, explanations)
     form.write(found, out, f"{asked.name} on {asked.graph}")
     console.print(f"{counted(len(found), 'explanation')} in {shown(out)}", soft_wrap=True)

@@ -21,8 +21,6 @@ from powerlink.models.calibration import Calibration, calibrate
 from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
 
-SHORT = (torch.float16, torch.bfloat16)
-
 
 @dataclass(frozen=True, eq=False)
 class Session:
@@ -55,7 +53,7 @@ class Session:
         """Encode the whole graph once. The model must already be on the device."""
         with plain_torch(device), torch.no_grad():
             messages, asked = MessageGraph.of(graph, device), settled(model)
-            whole = asked.encode(messages).detach()
+            whole = _encoded(asked, messages)
             known = KnownTails.of(graph.all_facts, graph.num_relations, device)
         label, digest = name or type(model).__name__, hash or hash_of(model)
         return cls(graph, model, asked, messages, whole, known, label, digest, calibration)
@@ -85,6 +83,18 @@ def rank(session: Session, split: Split = "test", *, told: Callable[[int], None]
         return Accuracy.of(rank_facts(session.settled, session.graph, session.messages, split, known=known, told=told))
 
 
+def _encoded(model: LinkModel, messages: MessageGraph) -> Embeddings:
+    """Encode the whole graph, or say which kind of number the device has no such operation for."""
+    try:
+        return model.encode(messages).detach()
+    except NotImplementedError as error:
+        kinds = {str(p.dtype) for p in model.parameters()} if isinstance(model, nn.Module) else set()
+        if not kinds & {"torch.float16", "torch.bfloat16"}:
+            raise
+        told = f"{type(model).__name__} is in {' and '.join(sorted(kinds))}, which {messages.device} cannot compute in"
+        raise ModelError(f"{told} ({error}): give model.float()") from error
+
+
 def settled(model: LinkModel) -> LinkModel:
     """Return a torch model ready to be asked: without dropout, batch statistics and slopes, and with the same numbers.
 
@@ -92,11 +102,6 @@ def settled(model: LinkModel) -> LinkModel:
     """
     if not isinstance(model, nn.Module):
         return model
-    short = next((p.dtype for p in model.parameters() if p.device.type == "cpu" and p.dtype in SHORT), None)
-    if short is not None:
-        raise ModelError(
-            f"{type(model).__name__} is in {short}, in which a CPU adds up no messages: give model.float()"
-        )
 
     def shared(numbers: Tensor) -> Tensor:
         return numbers.clone() if numbers.is_inference() else numbers.detach()
