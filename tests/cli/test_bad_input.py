@@ -387,12 +387,16 @@ def test_a_model_with_the_graph_of_another_is_refused(powerlink, refused, own_mo
 # --- files of explanations ---
 
 
-def test_explanations_of_another_model_are_refused(powerlink, refused, own_explanations, families, tmp_path):
+def test_explanations_of_another_model_are_refused(powerlink, refused, model, own_explanations, families, tmp_path):
     other = tmp_path / "other"
     assert powerlink("train", "--data", families, "--epochs", 1, "--dim", 5, "--out", other).code == 0
     before = own_explanations.read_bytes()
     assert "another model" in refused("evaluate", other, own_explanations).err
     assert "another model" in refused("report", other, own_explanations, "--out", tmp_path / "r.html").err
+    line = json.loads(own_explanations.read_text("utf-8").splitlines()[0])
+    line["made_by"]["graph"] = "another"
+    (tmp_path / "graph.jsonl").write_text(json.dumps(line) + "\n", "utf-8")
+    assert "of another graph" in refused("evaluate", model, tmp_path / "graph.jsonl").err
     outcome = refused("explain", other, "--split", "test", "--out", own_explanations)
     assert "was made with another model" in outcome.err
     assert own_explanations.read_bytes() == before
