@@ -8,6 +8,7 @@ PowerlinkError
 ├── MismatchError        two things that do not belong together (a report of another graph, other settings)
 ├── SettingsError        a setting outside its range, or two that contradict each other
 ├── DeviceError          no such device on this machine, or too little memory on it
+├── WorkerError          workers that cannot be had, or that die again and again
 └── OutputError          a file that cannot be written (missing rights, a full disk)
 """
 
@@ -58,6 +59,10 @@ class SettingsError(PowerlinkError):
 
 class DeviceError(PowerlinkError):
     """No such device on this machine, or too little memory on it."""
+
+
+class WorkerError(PowerlinkError):
+    """Workers that cannot be had, or that die again and again."""
 
 
 class OutputError(PowerlinkError):

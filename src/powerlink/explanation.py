@@ -26,6 +26,7 @@ class Status(StrEnum):
     HEAD_IS_TAIL = "head_is_tail"
     ENTITY_WITHOUT_FACTS = "entity_without_facts"
     NOT_FINITE = "not_finite"
+    WORKER_LOST = "worker_lost"
 
     @property
     def meaning(self) -> str:
@@ -43,6 +44,7 @@ _MEANINGS = {
     Status.HEAD_IS_TAIL: "head and tail are the same entity, so there is no path between them",
     Status.ENTITY_WITHOUT_FACTS: "head or tail has no fact in the training graph, so nothing can explain it",
     Status.NOT_FINITE: "the model's score for this triple is not a finite number",
+    Status.WORKER_LOST: "three workers died while they explained it and what was in its batch: a remark says of what",
 }
 
 

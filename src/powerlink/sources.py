@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -37,7 +37,7 @@ def open_model(source: str | Path, device: torch.device | str = "cpu") -> Sessio
         raise ModelError(
             f"{source} gave a {type(opened).__name__}, not what from_pyg, from_pykeen or Session.of return"
         )
-    return opened
+    return replace(opened, source=str(source))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import typer
 
-from powerlink.cli.console import console, errors, kept_in, shown, telling
-from powerlink.cli.derived_flags import with_flags
+from powerlink.cli.console import console, errors, kept_in, pick_device, shown, telling
+from powerlink.cli.derived_flags import taken, with_flags
 from powerlink.cli.naming import listed, open_models
 from powerlink.cli.options import (
     AllWeightsOption,
@@ -31,10 +31,14 @@ from powerlink.report.compare import render_tables
 from powerlink.report.wording import harmless
 from powerlink.run.compare import compare as compare_all
 from powerlink.run.comparison_folder import SHARED, CompareSettings, Selection
+from powerlink.run.workforce import Workforce
+from powerlink.settings import settings_of
 from powerlink.verify.comparison import ModelComparison
 
 
-@with_flags({"Explanation (as in explain)": ExplainSettings}, only=SHARED)
+@with_flags(
+    {"Explanation (as in explain)": ExplainSettings, "Workers": Workforce}, only=(*SHARED, *settings_of(Workforce))
+)
 def compare(
     models: ModelsArgument,
     given: dict[str, Any],
@@ -56,14 +60,15 @@ def compare(
 
     Example: powerlink compare models/atlas --explainers power-link,page-link,gradient --limit 50 --out comparison
     """
+    workforce = taken(given, Workforce)
     settings = CompareSettings(
         split=split, which=which, max_nodes=max_nodes, fit=fit, seed=seed, explain=ExplainSettings(**given)
     )
     names = None if explainers is None else listed("--explainers", explainers)
     selections, sessions = _selections(select), open_models(models, device)
     how: dict[str, Any] = {"explainers": names, "selections": selections, "limit": limit, "weights": weights or []}
-    with kept_in(out), telling() as told:
-        compared = compare_all(sessions, out, settings=settings, told=told, **how)
+    with kept_in(out), telling() as told, workforce.hire(pick_device(device)) as executor:
+        compared = compare_all(sessions, out, settings=settings, executor=executor, told=told, **how)
     _tell(compared, out)
 
 

@@ -6,18 +6,23 @@ import inspect
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from powerlink.errors import SettingsError
 from powerlink.settings import fault_of, settings_of
 
+Settings = TypeVar("Settings")
+
 NO_DEFAULT = {
     "hops": "the model's layers",
     "cost": "the explainer's own",
     "blocks": "as many, up to 5, as divide them",
     "image": "the squarest",
+    "workers": "one a core, or one a GPU",
+    "gpus_per_worker": "1 where there are any",
+    "ray": "one that is begun here",
 }
 
 
@@ -59,6 +64,11 @@ def with_flags(
         return run
 
     return decorate
+
+
+def taken(given: dict[str, Any], kind: type[Settings]) -> Settings:
+    """Take the settings of a class out of those that were given, and make it of them."""
+    return kind(**{name: given.pop(name) for name in settings_of(kind) if name in given})
 
 
 def _parameter(kind: type, field: Field[Any], panel: str) -> inspect.Parameter:

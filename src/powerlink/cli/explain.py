@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from powerlink.cli.console import console, errors, kept_in, pick_device, print_line, shown, telling
-from powerlink.cli.derived_flags import with_flags
+from powerlink.cli.derived_flags import taken, with_flags
 from powerlink.cli.options import (
     DeviceOption,
     ExplainerOption,
@@ -45,6 +45,7 @@ from powerlink.report.wording import counted
 from powerlink.run.explain_many import explain_many
 from powerlink.run.progress import Told
 from powerlink.run.queries import distinct, read_queries
+from powerlink.run.workforce import Workforce
 from powerlink.settings import settings_of
 from powerlink.sources import open_model
 from powerlink.stage_clock import Seconds, timed
@@ -54,6 +55,7 @@ Triple = tuple[str | None, str | None, str | None]
 PANELS = {
     "Explanation": ExplainSettings,
     "Explainer (settings of power-link; others take those they have)": PowerLink,
+    "Workers": Workforce,
 }
 
 
@@ -89,13 +91,15 @@ def explain(
     """
     triple = (head, relation, tail)
     _check_source(triple, split, queries)
+    workforce = taken(given, Workforce)
     settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
     how: dict[str, Any] = {"explainer": maker, "settings": settings, "seed": seed, "limit": limit, "out": out}
     how |= {"which": "predicted" if only_predicted else "all", "memory": memory and int(memory * 2**30)}
     session = open_model(model, pick_device(device))
-    with kept_in(out), timed() as seconds, telling() as told:
+    with kept_in(out), timed() as seconds, telling() as told, workforce.hire(session.messages.device) as executor:
         facts = distinct(_facts(session, triple, split, queries))
-        found = explain_many(session, facts, rank_heads=rank_heads, told=_noting(told, out), **how)
+        how |= {"rank_heads": rank_heads, "executor": executor, "told": _noting(told, out)}
+        found = explain_many(session, facts, **how)
     _print(found, only_predicted, out, json)
     _print_profile(seconds if profile else {}, len(found))
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from powerlink.cli.console import console, errors, kept_in, print_json, shown, telling
-from powerlink.cli.derived_flags import with_flags
+from powerlink.cli.console import console, errors, kept_in, pick_device, print_json, shown, telling
+from powerlink.cli.derived_flags import taken, with_flags
 from powerlink.cli.naming import listed, open_models
 from powerlink.cli.options import (
     AllWeightsOption,
@@ -40,12 +40,16 @@ from powerlink.report.wording import harmless
 from powerlink.run.progress import adding_up
 from powerlink.run.queries import choose_queries
 from powerlink.run.truth import DEPTH, Task, Trial, find_ways
+from powerlink.run.workforce import Workforce
+from powerlink.settings import settings_of
 from powerlink.verify.first_right import TruthTable
 
 SHARED = ("min_length", "max_length", "hops", "hub_limit", "core", "candidates", "also_consider")
 
 
-@with_flags({"Explanation (as in explain)": ExplainSettings}, only=SHARED)
+@with_flags(
+    {"Explanation (as in explain)": ExplainSettings, "Workers": Workforce}, only=(*SHARED, *settings_of(Workforce))
+)
 def truth(
     given: dict[str, Any],
     models: MaybeModelsArgument = None,
@@ -75,14 +79,15 @@ def truth(
     """
     _check(models, known, planted, only_predicted or skip_unknown or split != "test")
     names = (("--explainers", explainers), ("--select", ",".join(select) if select is not None else None))
+    workforce = taken(given, Workforce)
     ways = find_ways(*(None if text is None else listed(option, text) for option, text in names))
     trial = Trial(ways, ExplainSettings(paths=paths, **given), match, seed, weights or [], out)
     if models and known:
         tasks = list(_tasks(open_models(models, device), known, split, only_predicted, limit, skip_unknown))
     else:
         tasks = list(_planted(planted or "plain", graphs, entities, seed, limit))
-    with kept_in(out), telling() as told:
-        tables = trial.run(tasks, told)
+    with kept_in(out), telling() as told, workforce.hire(pick_device(device)) as executor:
+        tables = trial.run(tasks, told, executor)
     asked = {"known": known and known.name, "planted": planted, "only_predicted": only_predicted, "limit": limit}
     _tell(trial, tables, asked, json)
 

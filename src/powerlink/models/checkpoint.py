@@ -191,6 +191,7 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Sessio
         name=settings.name,
         hash=description["weights"],
         calibration=read_calibration(folder, description),
+        source=str(folder.absolute()),
     )
 
 

@@ -38,6 +38,7 @@ class Session:
     name: str  # e.g. "compgcn-distmult"
     hash: str  # of what the model is made of
     saved_calibration: Calibration | None = None
+    source: str = ""  # where another process can open it, if somebody said so
 
     @classmethod
     def of(
@@ -49,6 +50,7 @@ class Session:
         name: str = "",
         hash: str = "",
         calibration: Calibration | None = None,
+        source: str = "",
     ) -> Session:
         """Encode the whole graph once. The model must already be on the device."""
         with plain_torch(device), torch.no_grad():
@@ -56,7 +58,7 @@ class Session:
             whole = _encoded(asked, messages)
             known = KnownTails.of(graph.all_facts, graph.num_relations, device)
         label, digest = name or type(model).__name__, hash or hash_of(model)
-        return cls(graph, model, asked, messages, whole, known, label, digest, calibration)
+        return cls(graph, model, asked, messages, whole, known, label, digest, calibration, source)
 
     @cached_property
     def calibration(self) -> Calibration | None:

@@ -19,6 +19,7 @@ from powerlink.models.session import Session, put_back_on_error
 from powerlink.report.compare import write_comparison
 from powerlink.run.claim import claimed
 from powerlink.run.comparison_folder import SHARED, CompareSettings, Comparison, Selection
+from powerlink.run.executor import Executor
 from powerlink.run.progress import Told, adding_up, nobody
 from powerlink.run.queries import Chosen, choose_queries, distinct
 from powerlink.verify.comparison import ByExplainer, ModelComparison, Pace, compare_figures, compare_paths
@@ -87,6 +88,7 @@ def compare(
     settings: CompareSettings | None = None,
     limit: int | None = None,
     weights: Sequence[Path] = (),
+    executor: Executor | None = None,
     told: Told = nobody,
 ) -> list[ModelComparison]:
     """Compare explainers on the same queries of models of one graph, by label; a folder keeps all, and a rerun goes on.
@@ -109,6 +111,7 @@ def compare(
                 makers(comparison, session, recipes, weights),
                 tuple(selections),
                 label=label,
+                executor=executor,
                 told=told,
             )
             for label, session in sessions.items()
@@ -159,6 +162,7 @@ def compare_model(
     selections: tuple[Selection, ...] = ("mask", "carried"),
     *,
     label: str = "",
+    executor: Executor | None = None,
     told: Told = nobody,
 ) -> ModelComparison:
     """Let every explainer explain the same queries, or go on where it was; one that cannot is named, not waited for."""
@@ -176,11 +180,9 @@ def compare_model(
             refused[name] = str(error)
             continue
         run = comparison.of(session, explainer, selections)
-        more(len(run.done(chosen.queries)))
         try:
             with put_back_on_error(session.settled):  # one that is refused may have changed what the others will ask
-                for some in run.run(chosen.queries):
-                    more(some)
+                run.run(chosen.queries, executor, more)
         except ExplainerError as error:
             refused[name] = str(error)
             continue

@@ -9,7 +9,7 @@ DIR/MODEL/EXPLAINER.safetensors         what was fitted for the comparison
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from powerlink.kg.knowledge_graph import Split
 from powerlink.models.session import Session
 from powerlink.narrate import name_query
 from powerlink.pipeline import ExplainSettings
+from powerlink.run.executor import Executor
 from powerlink.run.explain_many import run_batches
 from powerlink.run.fitting import fit_explainer, spread_over
 from powerlink.run.job import ExplainJob, JobResult
@@ -134,25 +135,27 @@ class ExplainerRun:
         made_by = self._job.made_by(session)
         self._ledgers = {select: Ledger(home / f"{stem}.{select}.jsonl", made_by[select]) for select in selections}
         self._seconds = _SecondsFile(home / f"{stem}.seconds.json")
+        self._waiting = home / f"{stem}.waiting"
 
     def done(self, queries: Tensor) -> set[Query]:
         """Return the queries (Q, 3) that are explained in every way."""
         names = [name_query(self._session.graph, query) for query in queries.tolist()]
         return {name for name in names if all(name in ledger.done for ledger in self._ledgers.values())}
 
-    def run(self, queries: Tensor) -> Iterator[int]:
-        """Explain what is not done yet; yield after every batch, once it is on the disk, how many it was."""
-        for result in run_batches(self._session, queries, self._job, done=self.done(queries)):
+    def run(
+        self, queries: Tensor, executor: Executor | None = None, told: Callable[[int], None] = lambda more: None
+    ) -> None:
+        """Explain what is not done yet; `told` hears, once they are on the disk, how many more are."""
+        done = self.done(queries)
+        told(len(done))
+        how: dict[str, Any] = {"done": done, "executor": executor, "waiting": self._waiting, "told": told}
+        for result in run_batches(self._session, queries, self._job, **how):
             explained = result.explanations
             edges = sum(explanation.size.edges for explanation in explained if explanation.size)
             self._seconds.add(explained[0].query, len(explained), edges, _split(result))
-            fresh = 0
             for select, ledger in self._ledgers.items():
                 answer = result.ways[select]
-                more = [e for e in answer.explanations if e.query not in ledger.done]
-                ledger.append(more)
-                fresh = max(fresh, len(more))
-            yield fresh
+                ledger.append([e for e in answer.explanations if e.query not in ledger.done])
 
     def found(self, queries: Tensor) -> dict[Selection, list[Explanation]]:
         """Return the explanations of queries (Q, 3), in their order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -15,11 +15,12 @@ from powerlink.models.session import Session
 from powerlink.narrate import name_query
 from powerlink.pipeline import ExplainSettings
 from powerlink.run.claim import claimed
-from powerlink.run.executor import Executor, Serial
+from powerlink.run.executor import Executor, Parcel, Serial
 from powerlink.run.job import ONLY, ExplainJob, JobResult
 from powerlink.run.ledger import Ledger
 from powerlink.run.progress import Told, adding_up, nobody
 from powerlink.run.queries import NamedTriple, Which, as_queries, choose_queries, distinct
+from powerlink.run.waiting_room import WaitingRoom, key_of
 
 
 def run_batches(
@@ -29,19 +30,52 @@ def run_batches(
     *,
     done: Collection[Query] = (),
     executor: Executor | None = None,
+    waiting: Path | None = None,
+    told: Callable[[int], None] = lambda more: None,
 ) -> Iterator[JobResult]:
     """Yield a job's results for queries (Q, 3) batch by batch, in order, passing over batches that are all `done`.
 
     Batches are cut from all queries and a batch that is not done is computed whole: the last digits of a number depend
-    on its batch, and must not depend on where an earlier run was killed.
+    on its batch, and must not depend on where an earlier run was killed. An executor may finish them in any order: what
+    comes before its turn waits in the folder `waiting`, or in memory. `told` hears how many queries more are safe.
     """
-
-    def is_open(batch: Tensor) -> bool:
-        return any(name_query(session.graph, query) not in done for query in batch.tolist())
-
+    executor = executor or Serial()
     with plain_torch(session.messages.device):
-        todo = [batch for batch in job.cut(session, queries) if is_open(batch)]
-    return (executor or Serial()).map(job, todo, session)
+        parcels, fresh = [], []
+        for parcel in job.cut(session, queries, executor.budget(session, job.memory)):
+            names = [name_query(session.graph, query) for query in parcel.content.tolist()]
+            if left := sum(name not in done for name in names):
+                parcels.append(parcel)
+                fresh.append(left)
+    yield from _in_turn(session, job, parcels, fresh, executor, waiting, told)
+
+
+def _in_turn(
+    session: Session,
+    job: ExplainJob,
+    parcels: list[Parcel[Tensor]],
+    fresh: list[int],
+    executor: Executor,
+    waiting: Path | None,
+    told: Callable[[int], None],
+) -> Iterator[JobResult]:
+    """Yield every parcel's result in the parcels' order, whatever order they come in."""
+    with WaitingRoom(waiting, [key_of(job.made_by(session), parcel.content) for parcel in parcels]) as room:
+        left = [place for place in range(len(parcels)) if place not in room]
+        told(sum(fresh[place] for place in range(len(parcels)) if place in room))
+        arriving = executor.map(job, [parcels[place] for place in left], session) if left else iter(())
+        for turn in range(len(parcels)):
+            if early := turn in room:
+                result = room.take(turn)
+            else:
+                for index, result in arriving:
+                    if left[index] == turn:
+                        break
+                    room.keep(left[index], result)
+                    told(fresh[left[index]])
+            yield result
+            room.leave(turn)  # whoever asks for the next has seen to this one
+            told(0 if early else fresh[turn])
 
 
 def explain_many(
@@ -78,16 +112,17 @@ def explain_many(
     with claimed(Path(out)) if out else nullcontext():
         ledger = Ledger(Path(out), job.made_by(session)[ONLY]) if out else None
         done: dict[Query, Explanation] = ledger.done if ledger else {}
-        count = len(done.keys() & names)
-        told("explaining", count, len(names))
-        for result in run_batches(session, queries, job, done=frozenset(done), executor=executor):
+        more = adding_up(told, "explaining", len(names))
+        more(len(done.keys() & names))
+        waiting = Path(f"{out}.waiting") if out else None
+        for result in run_batches(
+            session, queries, job, done=done.keys(), executor=executor, waiting=waiting, told=more
+        ):
             fresh = [explanation for explanation in result.explanations if explanation.query not in done]
             if ledger:
                 ledger.append(fresh)
             else:
                 done |= {explanation.query: explanation for explanation in fresh}
-            count += len(fresh)
-            told("explaining", count, len(names))
     return [done[name] for name in given]
 
 

@@ -38,7 +38,7 @@ class GraphBatches:
         self.together = len(batches(session.messages, queries, hops, Budget(queries=len(queries)))) <= 1
 
     def __iter__(self) -> Iterator[ComputationGraph]:
-        return (computation_graph(self._session, run, self._settings) for run in self._runs)
+        return (computation_graph(self._session, run.content, self._settings) for run in self._runs)
 
 
 def fit_explainer(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,16 +12,17 @@ from torch import Tensor
 from powerlink.errors import DeviceError
 from powerlink.explainers.protocol import AnyExplainer, described
 from powerlink.explainers.scored_paths import as_proposer
-from powerlink.explanation import Explanation, MadeBy
+from powerlink.explanation import Explanation, MadeBy, Query, Status
 from powerlink.memory import Budget, ran_out_of_memory
 from powerlink.models.checkpoint import versions
 from powerlink.models.session import Session
-from powerlink.narrate import name_query
+from powerlink.narrate import name_query, unexplained
 from powerlink.pipeline import DEFAULT_EXPLAINER, Answer, ExplainSettings, explain_in_ways
 from powerlink.run.batching import batches
-from powerlink.sources import open_model
+from powerlink.run.executor import Parcel
 from powerlink.stage_clock import Elapsed, Seconds, timed
 
+Measurements = Mapping[Query, Mapping[str, float]]  # what else was found of a query, by name
 ONLY = ""  # the one way of a job that has one
 
 
@@ -68,26 +69,17 @@ class ExplainJob:
             for way, settings in self.ways.items()
         }
 
-    def cut(self, session: Session, queries: Tensor) -> list[Tensor]:
-        """Cut queries (Q, 3), in their order, into batches that fit."""
+    def cut(self, session: Session, queries: Tensor, budget: Budget) -> list[Parcel[Tensor]]:
+        """Cut queries (Q, 3), in their order, into batches that fit a budget."""
         hops = next(iter(self.ways.values())).hops or session.settled.num_layers
-        return batches(session.messages, queries, hops, Budget.of(session.messages.device, self.memory))
+        return batches(session.messages, queries, hops, budget)
 
     def run(self, session: Session, batch: Tensor) -> JobResult:
         """Explain a batch of queries (Q, 3) in every way; one that does not fit after all is halved."""
-        room = Budget.of(session.messages.device, self.memory).room
         try:
             with timed() as seconds:
-                answers = explain_in_ways(
-                    session,
-                    batch,
-                    self.ways,
-                    explainer=self.explainer,
-                    seed=self.seed,
-                    made_by=self.made_by(session),
-                    room=room,
-                )
-            return JobResult(answers, seconds)
+                answers, measured = self.answer(session, batch)
+            return JobResult(answers, seconds, measured)
         except (RuntimeError, MemoryError) as error:
             if not ran_out_of_memory(error):
                 raise
@@ -99,6 +91,23 @@ class ExplainJob:
         first, second = (self.run(session, half) for half in batch.tensor_split(2))
         return first.followed_by(second)
 
+    def answer(
+        self, session: Session, batch: Tensor, explainer: AnyExplainer | None = None
+    ) -> tuple[Mapping[str, Answer], Measurements]:
+        """Explain a batch that fits, perhaps by a stand-in for the job's explainer; also tell what was measured."""
+        room = Budget.of(session.messages.device, self.memory).room
+        how: dict[str, Any] = {"seed": self.seed, "made_by": self.made_by(session), "room": room}
+        return explain_in_ways(session, batch, self.ways, explainer=explainer or self.explainer, **how), {}
+
+    def lost(self, session: Session, batch: Tensor, reason: str) -> JobResult:
+        """Say of every query of a batch why there is no answer."""
+        queries = [name_query(session.graph, query) for query in batch.tolist()]
+        ways = {}
+        for way, made_by in self.made_by(session).items():
+            closed = [unexplained(query, Status.WORKER_LOST, None, made_by) for query in queries]
+            ways[way] = Answer([replace(explanation, remarks=(reason,)) for explanation in closed], {})
+        return JobResult(ways, {})
+
 
 @dataclass(frozen=True)
 class JobResult:
@@ -106,6 +115,7 @@ class JobResult:
 
     ways: Mapping[str, Answer]
     seconds: Seconds
+    measured: Measurements = field(default_factory=dict)
 
     @property
     def explanations(self) -> list[Explanation]:
@@ -118,7 +128,7 @@ class JobResult:
             way: Answer([*own.explanations, *other.ways[way].explanations], _sum(own.seconds, other.ways[way].seconds))
             for way, own in self.ways.items()
         }
-        return JobResult(ways, _sum(self.seconds, other.seconds))
+        return JobResult(ways, _sum(self.seconds, other.seconds), {**self.measured, **other.measured})
 
 
 def _sum(one: Seconds, other: Seconds) -> Seconds:
@@ -132,13 +142,3 @@ def _too_large(session: Session, query: Tensor) -> str:
         f"({asked.head}, {asked.relation}, {asked.tail}): "
         "look at less of the graph with --hops 1 or a lower --hub-limit"
     )
-
-
-@cache
-def _opened(source: str, device: str) -> Session:
-    return open_model(source, device)
-
-
-def run_from(source: str, job: ExplainJob, batch: Tensor, device: str = "cpu") -> JobResult:
-    """Run a job on a model that this process opens once: what a worker of a pool is handed."""
-    return job.run(_opened(source, device), batch)

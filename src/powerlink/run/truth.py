@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 from urllib.parse import quote
 
 import numpy as np
@@ -30,11 +30,12 @@ from powerlink.narrate import name_query
 from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
 from powerlink.run.claim import claimed
 from powerlink.run.compare import with_weights
+from powerlink.run.executor import Executor
 from powerlink.run.explain_many import run_batches
-from powerlink.run.job import ONLY, ExplainJob
+from powerlink.run.job import ONLY
 from powerlink.run.ledger import Ledger
 from powerlink.run.progress import Told, adding_up, nobody
-from powerlink.run.watched import Measured, Watched
+from powerlink.run.watched import Measured, WatchedJob
 from powerlink.verify.choice import Select
 from powerlink.verify.first_right import Held, Match, TruthTable, first_right, pooled, rows_of
 from powerlink.verify.ground_truth import READINGS
@@ -130,38 +131,36 @@ class Task:
         *,
         seed: int = 0,
         file: Path | None = None,
+        executor: Executor | None = None,
         told: Callable[[int], None] = lambda more: None,
     ) -> Asked:
         """Let an explainer explain the queries; with a file, go on behind those that are in it."""
         if isinstance(explainer, Fitted):
             explainer.check_fit(self.session)
         triples = {name_query(self.session.graph, query): query for query in self.triples}
-        truth = self.known.steps
-        made_by = ExplainJob.of(explainer, settings, seed).made_by(self.session)[ONLY]
-        watched = Watched(explainer, truth) if truth and not isinstance(explainer, Proposer) else None
-        ledger = Ledger(file, made_by) if file else None
+        truth = None if isinstance(explainer, Proposer) else self.known.steps
+        job = WatchedJob(explainer=explainer, ways={ONLY: settings}, seed=seed, truth=truth or {})
+        ledger = Ledger(file, job.made_by(self.session)[ONLY]) if file else None
         done: dict[Query, Explanation] = ledger.done if ledger else {}
         there = triples.keys() & done.keys()
         told(len(there))
         measured = Measured(file and file.with_suffix(".measured.json"))
-        job = ExplainJob.of(watched or explainer, settings, seed)
-        for result in run_batches(self.session, self.queries, job, done=there):
-            batch = [replace(explanation, made_by=made_by) for explanation in result.explanations]
-            batch = [explanation for explanation in batch if explanation.query not in done]
+        waiting = file and file.with_suffix(".waiting")
+        how: dict[str, Any] = {"done": there, "executor": executor, "waiting": waiting, "told": told}
+        for result in run_batches(self.session, self.queries, job, **how):
+            batch = [explanation for explanation in result.explanations if explanation.query not in done]
             took = sum(stage.clock for stage in result.seconds.values()) / max(len(result.explanations), 1)
-            auc = watched.auc if watched else {}
-            asked = [triples[explanation.query] for explanation in batch]
-            measured.add({query: {"seconds": took, **auc.get(query, {})} for query in asked})
+            found = {e.query: {"seconds": took, **result.measured.get(e.query, {})} for e in batch}
+            measured.add({triples[query]: numbers for query, numbers in found.items()})
             if ledger:
                 ledger.append(batch)  # last: what is in there is done
             else:
                 done |= {explanation.query: explanation for explanation in batch}
-            told(len(batch))
         seconds = measured.of("seconds", self.triples)
         return Asked(
             [done[name] for name in triples],
             float(seconds[~np.isnan(seconds)].mean()) if np.isfinite(seconds).any() else float("nan"),
-            {reading: measured.of(reading, self.triples) for reading in READINGS} if truth else {},
+            {reading: measured.of(reading, self.triples) for reading in READINGS} if self.known.steps else {},
         )
 
     def hold(self, way: str, asked: Asked, match: Match | None = None) -> Held:
@@ -188,22 +187,23 @@ class Trial:
                 f"{unfit[0]} must be fitted before it can explain: give the file that `powerlink fit` made by --weights"
             )
 
-    def run(self, tasks: Sequence[Task], told: Told = nobody) -> list[TruthTable]:
+    def run(self, tasks: Sequence[Task], told: Told = nobody, executor: Executor | None = None) -> list[TruthTable]:
         """Return a table for each model and, of several, one for all of them together."""
         with claimed(self.folder, folder=True) if self.folder else nullcontext():
-            held = [list(self._held(task, told)) for task in tasks]
+            held = [list(self._held(task, told, executor)) for task in tasks]
         reach = [task.within_reach(self.settings.max_length, self.match, self.settings.min_length) for task in tasks]
         each = zip(tasks, held, reach, strict=True)
         tables = [self._table(task.label, [task], found, [within]) for task, found, within in each]
         return [*tables, self._table(TOGETHER, tasks, pooled(held), reach)] if len(tasks) > 1 else tables
 
-    def _held(self, task: Task, told: Told) -> Iterator[Held]:
+    def _held(self, task: Task, told: Told, executor: Executor | None) -> Iterator[Held]:
         for way in self.ways:
             asked = task.ask(
                 make_explainer(way, task.session, self.weights),
                 replace(self.settings, select=way.select),
                 seed=self.seed,
                 file=self._file(task.session, way),
+                executor=executor,
                 told=adding_up(told, f"{task.label}: {way.name}", len(task.queries)),
             )
             yield task.hold(way.name, asked, self.match)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError
-from powerlink.explainers.protocol import EdgeScores, Explainer, looks_everywhere
+from powerlink.explainers.protocol import AnyExplainer, EdgeScores, Explainer, Proposer, looks_everywhere
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kg.explained_links import GroundTruth, Triple
 from powerlink.models.protocol import LinkModel
+from powerlink.models.session import Session
+from powerlink.narrate import name_query
+from powerlink.pipeline import Answer
+from powerlink.run.job import ExplainJob, Measurements
 from powerlink.verify.ground_truth import READINGS, edge_auc, explaining_edges
 
 
@@ -36,6 +42,23 @@ class Watched:
             for query, value in zip(queries, values, strict=True):
                 self.auc.setdefault(query, {})[reading] = value
         return scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchedJob(ExplainJob):
+    """An ExplainJob that also measures its explainer's edge scores, where it is known what explains the queries."""
+
+    truth: Mapping[Triple, GroundTruth] = field(default_factory=dict)
+
+    def answer(
+        self, session: Session, batch: Tensor, explainer: AnyExplainer | None = None
+    ) -> tuple[Mapping[str, Answer], Measurements]:
+        """Explain a batch, and tell each reading's ROC-AUC of each query."""
+        if not self.truth or isinstance(self.explainer, Proposer):
+            return super().answer(session, batch)
+        watched = Watched(self.explainer, self.truth)
+        answers, _ = super().answer(session, batch, watched)
+        return answers, {name_query(session.graph, query): found for query, found in watched.auc.items()}
 
 
 class Measured:
