@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -39,7 +39,9 @@ from powerlink.pipeline import computation_graph
 from powerlink.report.compare import as_plain, write_comparison
 from powerlink.run.compare import compare_model, find_recipes, makers
 from powerlink.run.comparison_folder import CompareSettings, Comparison, Selection
+from powerlink.run.executor import Executor
 from powerlink.run.queries import Chosen, choose_queries
+from powerlink.run.workforce import Kind, Workforce
 from powerlink.stage_clock import Elapsed
 
 RESULTS = Path(__file__).parent / "results" / "paper_protocol.json"
@@ -81,6 +83,7 @@ class Run:
     folder: Path
     explainers: list[str]
     selections: tuple[Selection, ...]
+    executor: Executor
     check_time: Callable[[], None]
 
     def chosen(self, split: str, count: int, seed: int | None = None) -> Chosen:
@@ -117,7 +120,9 @@ class Run:
             self.check_time()
 
         made = makers(comparison, self.session, find_recipes(self.explainers, can_fit=True), weights)
-        found = compare_model(comparison, self.session, chosen, made, self.selections, told=heard)
+        found = compare_model(
+            comparison, self.session, chosen, made, self.selections, executor=self.executor, told=heard
+        )
         write_comparison([found], comparison.folder, {"queries": queries, **told["setup"]})
         edges = [edges for pace in found.paces.values() for edges, _ in pace.batches]
         return told | {"edges": float(np.mean(edges))} | as_plain(found)
@@ -173,6 +178,8 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--fit", type=int, default=64, help="training facts that pg-explainer is fitted on")
     parser.add_argument("--alone", type=int, default=20, help="of the facts, how many are timed one at a time, too")
     parser.add_argument("--seconds", type=float, help="stop, between two batches, once so many are spent")
+    parser.add_argument("--executor", choices=get_args(Kind), default="serial", help="where queries are explained")
+    parser.add_argument("--workers", type=int, help="how many explain at once; times are then those of a busy machine")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--machine", default="2-core CPU")
     parser.add_argument(
@@ -184,6 +191,12 @@ def arguments_of(given: list[str] | None) -> argparse.Namespace:
 
 def main(given: list[str] | None = None) -> int:
     args = arguments_of(given)
+    with Workforce(executor=args.executor, workers=args.workers).hire(args.device) as executor:
+        return protocol(args, executor)
+
+
+def protocol(args: argparse.Namespace, executor: Executor) -> int:
+    """Run what is not done yet, model by model; return the exit code."""
     began = time.perf_counter()
 
     def check_time() -> None:
@@ -201,6 +214,7 @@ def main(given: list[str] | None = None) -> int:
             args.folder / f"{name}-{session.hash[:8]}",
             args.explainers.split(","),
             tuple(args.select.split(",")),
+            executor,
             check_time,
         )
         try:

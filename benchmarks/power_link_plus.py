@@ -111,7 +111,7 @@ def mask_figures(session: Session, queries: Tensor, explainer: Explainer) -> dic
     """Return the mean F+, F− and Sparsity of an explainer's masks."""
     parts: list[Tensor] = []
     for batch in batches(session.messages, queries, session.settled.num_layers, Budget()):
-        graph = computation_graph(session, batch.to(session.messages.device), MASK)
+        graph = computation_graph(session, batch.content.to(session.messages.device), MASK)
         mask = explainer.score_edges(session.settled, graph, 0).values
         none = torch.full((graph.num_queries, 1, 1), -1, device=graph.device)
         paper = measure_paper(session.settled, graph, mask, none, ())

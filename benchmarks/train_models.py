@@ -22,20 +22,22 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 
 from powerlink import ModelSettings, TrainingSettings, load_graph
 from powerlink.atomic_file import write_atomically
-from powerlink.errors import PowerlinkError, SettingsError, UnknownNameError
+from powerlink.errors import PowerlinkError, SettingsError, UnknownNameError, WorkerError
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.checkpoint import load_model, versions
 from powerlink.models.presets import PRESETS, Preset
 from powerlink.models.ranking import Accuracy, rank_facts
 from powerlink.report.learning_curve import read_log
+from powerlink.run.executor import Executor, Parcel
 from powerlink.run.train_folder import FolderTraining
+from powerlink.run.workforce import Kind, Workforce
 
 RESULTS = Path(__file__).parent / "results" / "models"
 INTERRUPTED = 130
@@ -125,14 +127,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where results are kept")
     parser.add_argument("--budget", type=float, help="seconds; no model is begun that would take longer")
+    parser.add_argument("--executor", choices=get_args(Kind), default="serial", help="where models are trained")
+    parser.add_argument("--workers", type=int, help="how many are trained at once")
     parser.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="settings to try")
     args = parser.parse_args(arguments)
-    deadline = time.monotonic() + args.budget if args.budget is not None else None
+    deadline = time.time() + args.budget if args.budget is not None else None
     try:
         presets = [_changed(preset, args.set) for preset in _chosen(args.only)]
         graphs = {name: load_graph(name, data_dir=args.data_dir) for name in {p.dataset for p in presets}}
         tries = [Try(preset, graphs[preset.dataset], args.models, args.results) for preset in presets]
-        return sweep(tries, args.device, deadline)
+        with Workforce(executor=args.executor, workers=args.workers).hire(args.device) as executor:
+            return sweep(tries, args.device, deadline, executor)
     except PowerlinkError as error:
         print(f"train_models: {error}", file=sys.stderr)
         return 1
@@ -141,28 +146,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def sweep(tries: list[Try], device: str, deadline: float | None) -> int:
+@dataclass(frozen=True)
+class Training:
+    """Train a configuration, or say why not: there is no time for it, or it failed."""
+
+    device: str
+    deadline: float | None
+    tries: list[Try]
+
+    def run(self, session: None, job: Try, /) -> Literal["trained", "waits"] | PowerlinkError:
+        if job.done:
+            return "trained"
+        expected = expected_seconds(job, self.tries, self.device)
+        left = None if self.deadline is None else self.deadline - time.time()
+        if left is not None and (left <= 0 or (expected is not None and expected > left)):
+            return "waits"
+        try:
+            train(job, self.device, self.deadline)
+        except OutOfTimeError:
+            return "waits"
+        except PowerlinkError as error:  # one that diverges does not keep the others waiting
+            return error
+        return "trained"
+
+    def lost(self, session: None, job: Try, reason: str, /) -> PowerlinkError:
+        return WorkerError(reason)
+
+
+def sweep(tries: list[Try], device: str, deadline: float | None, executor: Executor) -> int:
     """Train what is not trained yet, shortest first; return the exit code."""
     print(LINE.format("preset", "valid MRR", "test MRR", "paper MRR", "epochs", "s/epoch", "seconds"), flush=True)
     failed, waiting = [], []
-    for job in sorted(tries, key=lambda job: job.cost):
-        if not job.done:
-            expected = expected_seconds(job, tries, device)
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and (left <= 0 or (expected is not None and expected > left)):
-                waiting.append(job.preset.name)
-                continue
-            try:
-                train(job, device, deadline)
-            except OutOfTimeError:
-                waiting.append(job.preset.name)
-                continue
-            except PowerlinkError as error:  # one that diverges does not keep the others waiting
-                failed.append(job.preset.name)
-                print(f"{job.preset.name}: {error}", file=sys.stderr, flush=True)
-                continue
-        settle(job)
-        print(told(job), flush=True)
+    tries = sorted(tries, key=lambda job: job.cost)
+    parcels = [Parcel(job, -place) for place, job in enumerate(tries)]  # of equal size, but begun in this order
+    for place, outcome in executor.map(Training(device, deadline, tries), parcels, None):
+        job = tries[place]
+        if outcome == "waits":
+            waiting.append(job.preset.name)
+        elif isinstance(outcome, PowerlinkError):
+            failed.append(job.preset.name)
+            print(f"{job.preset.name}: {outcome}", file=sys.stderr, flush=True)
+        else:
+            settle(job)
+            print(told(job), flush=True)
     if waiting:
         print(f"no time left for {', '.join(waiting)}: run the same command again to go on")
     return 1 if failed else 0
@@ -174,7 +200,7 @@ def train(job: Try, device: str, deadline: float | None) -> None:
     training = FolderTraining(job.folder, job.graph, preset.model, preset.training, device, half=True)
     for report in training.run():
         saved = training.saved_at == report.epoch
-        if deadline is not None and saved and not report.stop and time.monotonic() > deadline:
+        if deadline is not None and saved and not report.stop and time.time() > deadline:
             raise OutOfTimeError
     log, accuracy = read_log(job.folder), training.accuracy
     total = sum(line["seconds"] for line in log)

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from powerlink.errors import ModelError, PowerlinkError, UnknownNameError
+from powerlink.kg.remote_folder import fetched_folder
 from powerlink.memory import ran_out_of_memory
 from powerlink.models.checkpoint import load_model, read_description, read_settings
 from powerlink.models.session import Session
@@ -22,10 +23,15 @@ Opening = Callable[[str, torch.device | str], Session]  # what is behind the sch
 
 
 def open_model(source: str | Path, device: torch.device | str = "cpu") -> Session:
-    """Open a model: a folder made by `powerlink train`, `pykeen:DIR`, `pyg:MODULE:FUNCTION[:FILE]`, or another."""
+    """Open a model: a folder made by `powerlink train`, `pykeen:DIR`, `pyg:MODULE:FUNCTION[:FILE]`, or another.
+
+    A folder may lie elsewhere: `s3://…`, `gs://…`, and whatever pyarrow's or fsspec's file systems know.
+    """
     scheme, rest = scheme_of(source)
     if scheme is None:
         return load_model(source, device)
+    if rest.startswith("//"):
+        return replace(load_model(fetched_folder(str(source)), device), source=str(source))
     opening = _opening(scheme)
     try:
         opened = opening(rest, device)

@@ -19,6 +19,7 @@ from powerlink.pipeline import ExplainSettings
 from powerlink.run import explain_many as run
 from powerlink.run import job as jobs
 from powerlink.run.batching import batches
+from powerlink.run.executor import Serial
 from powerlink.run.job import ExplainJob
 from powerlink.run.queries import as_queries
 from powerlink.stage_clock import timed
@@ -48,8 +49,8 @@ def in_batches(session, queries, *, executor=None, **how):
 def test_every_query_is_in_one_batch_in_order_and_within_the_budget(rows, queries, budget, most):
     messages = messages_of(rows, N, R)
     runs = batches(messages, triple_tensor(queries), 2, Budget(budget, most))
-    assert [tuple(q) for part in runs for q in part.tolist()] == list(queries)
-    for part in runs:
+    assert [tuple(q) for parcel in runs for q in parcel.content.tolist()] == list(queries)
+    for part in (parcel.content for parcel in runs):
         assert 1 <= len(part) <= most
         assert len(part) == 1 or extract(messages, part, 2).num_edges <= budget
 
@@ -81,16 +82,18 @@ def test_explanations_do_not_depend_on_the_batches(session, monkeypatch, budget,
             assert (ours.score, ours.score_without) == pytest.approx((theirs.score, theirs.score_without), abs=1e-5)
 
 
-def test_an_executor_may_be_given(session):
-    class Backwards:
-        """Does the last job first, and still gives the outcomes back in order."""
+def test_an_executor_may_be_given_and_end_with_the_last_batch(session, monkeypatch):
+    class Backwards(Serial):
+        """Does the last parcel first."""
 
-        def map(self, job, parts, session):
-            return iter([job.run(session, part) for part in reversed(list(parts))][::-1])
+        def map(self, job, parcels, session):
+            return ((i, job.run(session, parcels[i].content)) for i in reversed(range(len(parcels))))
 
+    monkeypatch.setattr(Budget, "of", lambda *args: Budget(queries=3))  # several batches
     queries = triple_tensor(QUERIES)
     serial = in_batches(session, queries, explainer=Gradient())
     other = in_batches(session, queries, explainer=Gradient(), executor=Backwards())
+    assert len(serial) > 1
     assert serial == other
 
 

@@ -35,7 +35,8 @@ def ray_actors(
         if workers and not address:
             begin["num_cpus"] = workers * cores_per_worker
         try:
-            ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **begin)
+            logging.getLogger("ray").setLevel(logging.ERROR)
+            ray.init(log_to_driver=False, configure_logging=False, **begin)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise WorkerError(f"there is no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
     room = ray.cluster_resources()
@@ -64,6 +65,10 @@ class _Actors:
         self._actors: dict[int, Any] = {}
         self._coming: dict[Any, int] = {}
         self._stored: tuple[Order, Any] | None = None  # an order lies in the object store once, for all of them
+
+    def pack(self, value: Any) -> bytes:
+        packed: bytes = self._ray.cloudpickle.dumps(value, protocol=5)  # also what a script defines itself
+        return packed
 
     def hire(self, worker: int) -> None:
         self._actors[worker] = self._kind.remote(*self._settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -19,6 +19,7 @@ from powerlink.stage_clock import heard
 
 TRIES = 3  # a dead worker's parcel goes to another, twice
 STRAGGLES = 2.0  # times the longest that any parcel took; the largest went first
+GRACE = 10.0  # seconds more: a new worker opens the model first
 GLANCE = 0.2  # seconds between looks at stragglers
 
 
@@ -33,6 +34,10 @@ class Crew(Protocol):
     """Workers by number, and how they are spoken to."""
 
     size: int
+
+    def pack(self, value: Any) -> bytes:
+        """Make bytes of a value, from which `pickle.loads` makes it again at a worker."""
+        ...
 
     def hire(self, worker: int) -> None:
         """Begin a worker, or another in its place."""
@@ -129,8 +134,8 @@ class _Shift:
         session: Session | None,
     ) -> None:
         self.crew, self.desks, self.job, self.parcels, self.session = crew, desks, job, parcels, session
-        source = None if session is None else session.source or Packed.of(session)
-        self.order = Order(number, job, source, "" if session is None else session.hash)
+        model = None if session is None else session.source or crew.pack(Packed.of(session))
+        self.order = Order(number, crew.pack(job), model, "" if session is None else session.hash)
         sizes = [parcel.size for parcel in parcels]
         self.waiting = deque(sorted(range(len(parcels)), key=lambda place: -sizes[place]))
         self.deaths: Counter[int] = Counter()
@@ -174,7 +179,7 @@ class _Shift:
         if not desk.line:
             desk.since = time.monotonic()
         desk.line.append(place)
-        self.crew.tell(worker, Work(self.order.number, place, self.parcels[place].content))
+        self.crew.tell(worker, Work(self.order.number, place, self.crew.pack(self.parcels[place].content)))
 
     def _straggling(self, still_open: set[int]) -> int | None:
         """Return a parcel that one worker alone holds: one that waits there, or one that takes too long."""
@@ -186,7 +191,7 @@ class _Shift:
                 return behind[0]
         began = [(desk.since, desk.line[0]) for desk in self.desks.values() if desk.line and desk.line[0] in single]
         since, place = min(began, default=(0.0, None))
-        late = self.longest and time.monotonic() - since > STRAGGLES * self.longest
+        late = self.longest and time.monotonic() - since > GRACE + STRAGGLES * self.longest
         return place if late else None
 
     def _receive(self, worker: int, answer: Answer) -> int | None:
@@ -195,7 +200,7 @@ class _Shift:
         desk.line.remove(answer.place)
         if answer.unopened and self.session is not None:  # its source is not there: send the model itself
             if isinstance(self.order.model, str):
-                self.order = Order(self.order.number, self.job, Packed.of(self.session), self.order.hash)
+                self.order = replace(self.order, model=self.crew.pack(Packed.of(self.session)))
             desk.order = -1
             self._give(worker, answer.place)
             return None

@@ -52,6 +52,9 @@ class _Processes:
         self._devices, self._threads, self._share = devices, threads, share
         self._running: dict[int, tuple[SpawnProcess, Connection]] = {}
 
+    def pack(self, value: Any) -> bytes:
+        return pickle.dumps(value, protocol=5)
+
     def hire(self, worker: int) -> None:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()

@@ -12,12 +12,11 @@ import torch
 from torch import nn
 
 from powerlink import memory
-from powerlink.errors import MismatchError, PowerlinkError
+from powerlink.errors import MismatchError, PowerlinkError, WorkerError
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.calibration import Calibration
 from powerlink.models.protocol import LinkModel
 from powerlink.models.session import Session
-from powerlink.run.executor import Job
 from powerlink.sources import open_model
 
 
@@ -47,11 +46,14 @@ class Packed:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """A job and the model it is run on, as a worker is told of them once."""
+    """A job and the model it is run on, as a worker is told of them once.
+
+    What may be a stranger's travels as bytes, so that a worker that cannot read it can say so.
+    """
 
     number: int
-    job: Job[Any, Any]
-    model: str | Packed | None  # its source, or itself; None where the job asks no model
+    job: bytes
+    model: str | bytes | None  # its source, or itself; None where the job asks no model
     hash: str = ""
 
 
@@ -61,7 +63,7 @@ class Work:
 
     order: int
     place: int
-    content: Any
+    content: bytes
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,11 @@ class Workbench:
         try:
             session = self._session(order)
         except Exception as error:
-            return Answer(work.order, work.place, error=_travelling(error), unopened=isinstance(order.model, str))
+            unopened = isinstance(order.model, str) and not isinstance(error, MismatchError)
+            return Answer(work.order, work.place, error=_travelling(error), unopened=unopened)
         try:
-            return Answer(work.order, work.place, order.job.run(session, work.content))
+            job, content = _read(order.job), _read(work.content)
+            return Answer(work.order, work.place, job.run(session, content))
         except Exception as error:
             self._open = None  # who failed may have changed the model
             return Answer(work.order, work.place, error=_travelling(error))
@@ -108,11 +112,20 @@ class Workbench:
         if self._open is None or self._open[0] != order.hash:
             self._open = None  # first, so that two never fill the memory together
             model, device = order.model, self._device
-            session = model.open(device) if isinstance(model, Packed) else open_model(model, device)
+            session = open_model(model, device) if isinstance(model, str) else _read(model).open(device)
             if session.hash != order.hash:
-                raise MismatchError(f"a worker found another model at {model}: hash {session.hash}, not {order.hash}")
+                raise MismatchError(f"a worker found another model at {model!r}: {session.hash}, not {order.hash}")
             self._open = order.hash, session
         return self._open[1]
+
+
+def _read(data: bytes) -> Any:
+    try:
+        return pickle.loads(data)
+    except (ImportError, AttributeError) as error:
+        raise WorkerError(
+            f"a worker cannot read its job ({error}): what it is made of must be importable where workers are"
+        ) from None
 
 
 def _travelling(error: Exception) -> BaseException:

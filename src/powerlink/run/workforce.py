@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -37,10 +39,18 @@ class Workforce:
         if self.ray and self.executor != "ray":
             raise SettingsError(f"--ray says where a Ray cluster is, but --executor is {self.executor}")
 
-    def hire(self, device: torch.device | str = "cpu") -> AbstractContextManager[Executor]:
+    @contextmanager
+    def hire(self, device: torch.device | str = "cpu") -> Iterator[Executor]:
         """Return an executor for models on a device; its workers are let go at the end of the context."""
-        if self.executor == "processes":
-            return processes(self.workers, device=device, gpus_per_worker=self.gpus_per_worker)
-        if self.executor == "ray":
-            return ray_actors(self.workers, address=self.ray, gpus_per_worker=self.gpus_per_worker)
-        return nullcontext(Serial())
+        if self.executor == "serial":
+            yield Serial()
+        elif self.executor == "processes":
+            with processes(self.workers, device=device, gpus_per_worker=self.gpus_per_worker) as pool:
+                yield pool
+        else:
+            # Ray tells of its workers' deaths on standard output, where answers belong.
+            with (
+                redirect_stdout(sys.stderr),
+                ray_actors(self.workers, address=self.ray, gpus_per_worker=self.gpus_per_worker) as pool,
+            ):
+                yield pool
