@@ -27,7 +27,6 @@ class Mask(Protocol):
 
     def logits(self) -> Tensor:
         """Return the logits of the kept edges: (E,)."""
-        ...
 
 
 class FreeLogits:

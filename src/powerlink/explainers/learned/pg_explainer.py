@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import MismatchError, SettingsError
-from powerlink.explainers.learned.learner import Descent, WeightedTerms
+from powerlink.explainers.learned.learner import Descent
 from powerlink.explainers.learned.masks import features_of, initial_weights, mask_of
-from powerlink.explainers.learned.terms import Entropy, KeepPrediction, TotalSize, counterfactual
+from powerlink.explainers.learned.terms import WeightedTerms, counterfactual, keep_prediction, mask_entropy, mask_sum
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.explainers.weights import Weights, load_weights
 from powerlink.graphs.computation_graph import ComputationGraph
@@ -84,9 +84,9 @@ class PGFitting:
     def terms(self, model: LinkModel, graph: ComputationGraph) -> WeightedTerms:
         """Return what the mask is rewarded for."""
         terms: WeightedTerms = [
-            (self.prediction_weight, KeepPrediction(model, graph)),
-            (self.size_weight, TotalSize(graph)),
-            (self.entropy_weight, Entropy(graph)),
+            (self.prediction_weight, keep_prediction(model, graph)),
+            (self.size_weight, mask_sum(graph)),
+            (self.entropy_weight, mask_entropy(graph)),
             *counterfactual(self.counterfactual_weight, model, graph),
         ]
         return terms
