@@ -36,9 +36,8 @@ from powerlink.run.ledger import Ledger
 from powerlink.run.progress import Told, adding_up, nobody
 from powerlink.run.watched import Measured, Watched
 from powerlink.verify.choice import Select
-from powerlink.verify.first_right import Held, Match, TruthTable, first_right, pooled, rows_of
+from powerlink.verify.first_right import Held, Match, Reach, TruthTable, first_right, pooled, rows_of
 from powerlink.verify.ground_truth import READINGS
-from powerlink.verify.within_reach import Reach
 
 FLOORS = ("gradient", "low-degree", "shortest", "random")
 DEPTH = 10  # paths shown: how far the mean reciprocal rank looks
