@@ -21,8 +21,7 @@ from powerlink.errors import DataError, SettingsError, UnknownNameError
 from powerlink.explainers.catalog import find_recipe
 from powerlink.explainers.protocol import AnyExplainer, Fitted, Proposer
 from powerlink.explanation import Explanation, Query
-from powerlink.kg.explained_links import Triple
-from powerlink.kg.known_reasons import KnownReasons
+from powerlink.kg.explained_links import KnownReasons, Triple
 from powerlink.kg.planted import Planted, true_reasons
 from powerlink.models.rule_model import RuleModel
 from powerlink.models.session import Session

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from powerlink.explanation import Evidence, Explanation, Query
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.kg.explained_links import Triple
+from powerlink.kg.explained_links import Reasons, Triple
 from powerlink.kg.knowledge_graph import KnowledgeGraph
-from powerlink.kg.known_reasons import Reasons
 from powerlink.verify.comparison import Difference, difference_of, figure_of
 from powerlink.verify.metrics import Figure
 
