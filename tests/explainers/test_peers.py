@@ -207,7 +207,7 @@ def test_the_loss_of_pg_explainers_fit_and_its_gradient(reads, rows, queries, se
 def test_the_relaxation_draws_from_the_query_and_the_epoch_and_sharpens_with_the_temperature():
     session = small_session()
     graph = graph_of(session, WORLD_QUERIES)
-    parts = PGFitting(hidden=4)._start(graph, 0)
+    parts = list(PGFitting(hidden=4, epochs=0).fit(session.settled, [graph], 0).values())
     scorer = PairScorer(graph, parts)
 
     def drawn(temperature, epoch, own=graph):

@@ -143,19 +143,13 @@ def _nodes(file: Path, relation: dict[str, int]) -> tuple[tuple[str, ...], Typed
     return tuple(types), TypedNames(file.name, node, relation)
 
 
-def _edge_rows(file: Path, only: str | None = None) -> list[Row]:
-    """Return the named edges of a file; with `only`, all must be of that relation."""
+def _edge_rows(file: Path) -> list[Row]:
+    """Return the named edges of a file."""
     columns = [column.to_pylist() for column in read_columns(file, EDGES)]
-    rows = [
+    return [
         (f"{source_type}:{source}", relation, f"{target_type}:{target}")
         for source_type, source, relation, target_type, target in zip(*columns, strict=True)
     ]
-    for place, (_, relation, _) in enumerate(rows):
-        if only is not None and relation != only:
-            raise DataError(
-                f"{line_of(file, place)}: the relation is {relation!r}; expected {only!r} by the file's name"
-            )
-    return rows
 
 
 def _predicted(folder: Path, rows: Sequence[Row]) -> str:
@@ -189,7 +183,14 @@ def _reverses(rows: Sequence[Row], predicted: str) -> dict[str, str]:
 def _listed(folder: Path, what: str, predicted: str, names: TypedNames) -> Triples:
     """Return the pairs of the predicted relation's file of something, (n, 3), none where there is no such file."""
     file = table_in(folder, f"{predicted}_{what}")
-    return names.triples(file, _edge_rows(file, predicted)) if file else np.empty((0, 3), dtype=np.int64)
+    if file is None:
+        return np.empty((0, 3), dtype=np.int64)
+    rows = _edge_rows(file)
+    for place, (_, relation, _) in enumerate(rows):
+        if relation != predicted:
+            where = line_of(file, place)
+            raise DataError(f"{where}: the relation is {relation!r}; expected {predicted!r} by the file's name")
+    return names.triples(file, rows)
 
 
 def _splits(folder: Path, predicted: str, names: TypedNames, links: Triples) -> dict[Split, NDArray[np.int64]]:
