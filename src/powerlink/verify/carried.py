@@ -39,14 +39,9 @@ class Carried:
 
     def at(self, index: Tensor) -> Carried:
         """Return the same of the evidence at some places (…), flat; nothing is carried where a place is −1."""
-        place, there = index.flatten().clamp(min=0), index.flatten() >= 0
-        if not self.drop.numel():
-            nothing = self.drop.new_zeros(place.shape)
-            return Carried(nothing, nothing.unsqueeze(1).expand(-1, self.alone.size(1)), nothing, self.base)
-        drop, alone, together = (
-            torch.where(there.view(-1, *[1] * (number.dim() - 1)), number[place], 0.0)
-            for number in (self.drop, self.alone, self.together)
-        )
+        numbers = (self.drop, self.alone, self.together)
+        # a place of −1 is the last one, where a zero is put
+        drop, alone, together = (torch.cat([n, n.new_zeros(1, *n.shape[1:])])[index.flatten()] for n in numbers)
         return Carried(drop, alone, together, self.base)
 
 

@@ -39,9 +39,8 @@ class Choice:
 
     def edges_of(self, evidence: EvidenceBatch) -> Tensor:
         """Return the edges of what is shown, padded with −1: (Q, count, most)."""
-        if not evidence.count:
-            return self.index.new_full((*self.index.shape, evidence.edges.size(1)), -1)
-        return torch.where((self.index >= 0).unsqueeze(2), evidence.edges[self.index.clamp(min=0)], -1)
+        padding = evidence.edges.new_full((1, evidence.edges.size(1)), -1)  # where the index is −1
+        return torch.cat([evidence.edges, padding])[self.index]
 
 
 def choose(oracle: Oracle, graph: ComputationGraph, evidence: EvidenceBatch, select: Select, count: int) -> Choice:
@@ -95,8 +94,7 @@ def choose_by_carried(graph: ComputationGraph, evidence: EvidenceBatch, carried:
     order = order[first_of_each(core[order])]
     index = _by_query(evidence.query[order], order, graph.num_queries, count)
     witnesses = torch.bincount(core, minlength=1)[core]
-    stands_for = torch.where(index >= 0, witnesses[index.clamp(min=0)], 0) if evidence.count else index + 1
-    return Choice(index, stands_for, carried)
+    return Choice(index, torch.cat([witnesses, witnesses.new_zeros(1)])[index], carried)
 
 
 def is_reason(evidence: EvidenceBatch, carried: Carried) -> Tensor:
