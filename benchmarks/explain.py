@@ -40,7 +40,7 @@ from powerlink import ExplainSettings, PowerLink, Session, load_graph
 from powerlink.explainers.learned.learner import Descent
 from powerlink.explainers.learned.masks import TripletScorer
 from powerlink.explainers.learned.path_terms import PowerPath
-from powerlink.explainers.learned.terms import KeepPrediction, Size
+from powerlink.explainers.learned.terms import keep_prediction, mask_norm
 from powerlink.explainers.protocol import EdgeScores, Explainer
 from powerlink.explanation import Explanation, GraphSize
 from powerlink.graphs.computation_graph import ComputationGraph, node_counts
@@ -180,7 +180,7 @@ def step_beside_plain(session: Session, queries: Tensor) -> dict[str, Any]:
         graph = computation_graph(session, query, PAPER)
         mask = TripletScorer(graph, combination="concat", hidden=explainer.hidden, seed=0)
         path = PowerPath(graph, explainer.order, explainer.min_order)
-        terms = [(1.0, KeepPrediction(session.settled, graph)), (1.0, path), (explainer.size_weight, Size(graph))]
+        terms = [(1.0, keep_prediction(session.settled, graph)), (1.0, path), (explainer.size_weight, mask_norm(graph))]
         descent, plain = Descent(mask.parameters, explainer.lr), PlainMask(session.settled, graph, explainer, 0)
         turns = [
             (median_seconds(lambda: descent.step(mask, terms), device, 1), median_seconds(plain.step, device, 1))  # noqa: B023

@@ -30,9 +30,8 @@ from powerlink import ExplainSettings, LinkModel, ModelSettings, PowerLink, Sess
 from powerlink.explainers.catalog import find_recipe, make_explainer
 from powerlink.explainers.protocol import SMALLEST_SCORE, EdgeScores, Explainer
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.kg.explained_links import ExplainedLinks
+from powerlink.kg.explained_links import ExplainedLinks, KnownReasons
 from powerlink.kg.knowledge_graph import Split
-from powerlink.kg.known_reasons import KnownReasons
 from powerlink.kg.typed_folder import read_links
 from powerlink.models.checkpoint import versions
 from powerlink.models.link_training import LinkTrainingSettings, link_auc, train_on_links

@@ -55,11 +55,24 @@ class EvidenceBatch:
         """Return some of it."""
         return EvidenceBatch(self.query[index], self.edges[index], self.cost[index], self.is_path[index])
 
+    def numbered(self, columns: Tensor) -> Tensor:
+        """Number the pieces, (n,): those of one query and kind share a number where their columns (n, w) are equal."""
+        key = torch.cat([self.query.unsqueeze(1), self.is_path.long().unsqueeze(1), columns], dim=1)
+        number: Tensor = key.unique(dim=0, return_inverse=True)[1]
+        return number
+
 
 def fact_of(graph: ComputationGraph, edges: Tensor) -> Tensor:
     """Return one edge for both directions of each fact (…); padding of −1 stays."""
     edge = edges.clamp(min=0)
     return torch.where(edges >= 0, torch.minimum(edge, graph.reverse[edge]), -1) if graph.num_edges else edges
+
+
+def first_of_each(number: Tensor) -> Tensor:
+    """Return the places where a number occurs for the first time, ascending."""
+    first = number.new_full((int(number.max()) + 1 if number.numel() else 0,), number.numel())
+    place = torch.arange(number.numel(), device=number.device)
+    return (first.scatter_reduce(0, number, place, "amin")[number] == place).nonzero().squeeze(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +93,6 @@ def pool(proposals: Sequence[EvidenceBatch]) -> Candidates:
         torch.cat([part.is_path for part in proposals]),
     )
     proposer = torch.cat([torch.full_like(part.query, i) for i, part in enumerate(proposals)])
-    key = torch.cat([joined.query.unsqueeze(1), joined.is_path.long().unsqueeze(1), joined.edges], dim=1)
-    distinct, number = key.unique(dim=0, return_inverse=True)
-    first = number.new_full((distinct.size(0),), joined.count)
-    first = first.scatter_reduce(0, number, torch.arange(joined.count, device=number.device), "amin")
-    first = first.sort().values
+    first = first_of_each(joined.numbered(joined.edges))
     first = first[joined.query[first].argsort(stable=True)]
     return Candidates(joined.select(first), proposer[first])

@@ -11,7 +11,7 @@ from builders import computation_graph, model_of, random_rows
 from powerlink.errors import SettingsError
 from powerlink.explainers.learned.learner import Descent, learn_mask
 from powerlink.explainers.learned.masks import TripletScorer, mask_of
-from powerlink.explainers.learned.terms import KeepPrediction, Size
+from powerlink.explainers.learned.terms import keep_prediction, mask_norm
 from powerlink.paths.propose import edge_cost
 
 N, R, WIDTH = 10, 2, 4
@@ -92,7 +92,7 @@ def test_a_graph_without_features_is_refused():
 def test_the_size_term_is_the_norm_of_each_querys_mask():
     graph = graph_of()
     logits = torch.randn(graph.kept_edges.num_edges, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found = Size(graph)(logits)
+    found = mask_norm(graph)(logits)
     for q in range(len(QUERIES)):
         assert found[q].item() == pytest.approx(torch.sigmoid(logits[graph.kept_edges.query == q]).norm().item())
 
@@ -101,7 +101,7 @@ def test_a_query_without_kept_edges_has_no_size_and_poisons_nobody():
     graph = graph_of()
     graph = graph.pruned_to(graph.kept & (graph.query_of_edge != 1))
     logits = torch.zeros(graph.kept_edges.num_edges, dtype=torch.float64, requires_grad=True)
-    size = Size(graph)(logits)
+    size = mask_norm(graph)(logits)
     assert size[1] < 1e-100
     (gradient,) = torch.autograd.grad(size.sum(), logits)
     assert gradient.isfinite().all()
@@ -114,7 +114,7 @@ def test_the_prediction_term_is_minus_the_log_probability_on_the_masked_graph(en
     logits = torch.randn(kept.num_edges, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     weight = kept.scatter(torch.sigmoid(logits), graph.num_edges)  # pruned edges weigh nothing
     score = model.score(model.encode(graph, weight), graph.triples)
-    torch.testing.assert_close(KeepPrediction(model, graph)(logits), -torch.sigmoid(score).log())
+    torch.testing.assert_close(keep_prediction(model, graph)(logits), -torch.sigmoid(score).log())
 
 
 def test_the_prediction_term_does_not_underflow():
@@ -128,7 +128,7 @@ def test_the_prediction_term_does_not_underflow():
             return torch.full((len(triples),), -2000.0)
 
     graph = graph_of()
-    assert KeepPrediction(Certain(), graph)(torch.zeros(graph.kept_edges.num_edges)).tolist() == [2000.0] * 4
+    assert keep_prediction(Certain(), graph)(torch.zeros(graph.kept_edges.num_edges)).tolist() == [2000.0] * 4
 
 
 def test_learning_a_batch_learns_every_query_as_if_it_were_alone_and_gives_the_model_no_gradient():
@@ -136,7 +136,7 @@ def test_learning_a_batch_learns_every_query_as_if_it_were_alone_and_gives_the_m
 
     def learn(graph):
         scorer = TripletScorer(graph, combination="concat", hidden=8, seed=1)
-        return learn_mask(scorer, [(1.0, KeepPrediction(model, graph)), (0.1, Size(graph))], steps=10, lr=0.01)
+        return learn_mask(scorer, [(1.0, keep_prediction(model, graph)), (0.1, mask_norm(graph))], steps=10, lr=0.01)
 
     graph = graph_of()
     together = learn(graph)
@@ -147,7 +147,7 @@ def test_learning_a_batch_learns_every_query_as_if_it_were_alone_and_gives_the_m
 
 def test_learning_lowers_the_loss_and_works_where_gradients_are_off():
     model, graph = model_of("compgcn", "distmult", 2, N, R), graph_of()
-    terms = [(1.0, KeepPrediction(model, graph)), (0.1, Size(graph))]
+    terms = [(1.0, keep_prediction(model, graph)), (0.1, mask_norm(graph))]
 
     def loss(mask):
         logits = torch.logit(mask)

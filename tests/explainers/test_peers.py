@@ -19,7 +19,7 @@ from powerlink.explainers.learned.learner import total_loss
 from powerlink.explainers.learned.masks import FreeLogits, initial_weights
 from powerlink.explainers.learned.page_link import BestPaths, PaGELink
 from powerlink.explainers.learned.pg_explainer import PairScorer, PGExplainer, PGFitting, Relaxed
-from powerlink.explainers.learned.terms import Entropy, KeepPrediction, TotalSize
+from powerlink.explainers.learned.terms import keep_prediction, mask_entropy, mask_sum
 from powerlink.kernels.keyed_random import keys_of
 from powerlink.models.session import Session
 from powerlink.paths.propose import propose
@@ -79,7 +79,7 @@ def same_loss_and_gradient(fast, slow, logits):
 def test_the_loss_of_gnn_explainer_and_its_gradient(rows, queries, seed, pruned):
     graph, model = graph_of_facts(rows, queries, pruned), model_of("compgcn", "distmult", 2, N, R)
     logits = drawn_logits(graph, seed).requires_grad_()
-    terms = [(1.3, KeepPrediction(model, graph)), (0.2, TotalSize(graph)), (0.7, Entropy(graph))]
+    terms = [(1.3, keep_prediction(model, graph)), (0.2, mask_sum(graph)), (0.7, mask_entropy(graph))]
     fast = total_loss(Given(logits), terms)
     slow = []
     for q in range(len(queries)):
@@ -154,7 +154,7 @@ def test_the_loss_of_page_link_and_its_gradient(rows, queries, seed, pruned):
     graph, model = graph_of_facts(rows, queries, pruned), model_of("wgcn", "distmult", 2, N, R)
     logits = drawn_logits(graph, seed).requires_grad_()
     term = BestPaths(graph, count=5, longest=3, on=0.8, off=1.7)
-    fast = total_loss(Given(logits), [(1.3, KeepPrediction(model, graph)), (1.0, term)])
+    fast = total_loss(Given(logits), [(1.3, keep_prediction(model, graph)), (1.0, term)])
     costs, kept = direct_costs(graph, logits.detach()), graph.kept_edges.index.tolist()
     slow = []
     for q in range(len(queries)):
@@ -207,7 +207,7 @@ def test_the_loss_of_pg_explainers_fit_and_its_gradient(reads, rows, queries, se
 def test_the_relaxation_draws_from_the_query_and_the_epoch_and_sharpens_with_the_temperature():
     session = small_session()
     graph = graph_of(session, WORLD_QUERIES)
-    parts = PGFitting(hidden=4)._start(graph, 0)
+    parts = list(PGFitting(hidden=4, epochs=0).fit(session.settled, [graph], 0).values())
     scorer = PairScorer(graph, parts)
 
     def drawn(temperature, epoch, own=graph):

@@ -10,7 +10,7 @@ from powerlink.errors import SettingsError
 from powerlink.explainers.learned.masks import FreeLogits
 from powerlink.explainers.learned.path_terms import PowerPath
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
-from powerlink.explainers.learned.terms import Counterfactual, Faithful, counterfactual
+from powerlink.explainers.learned.terms import counterfactual, keep_as_is, lose_prediction
 from powerlink.explainers.slopes import fact_slopes
 
 N, R = 12, 3
@@ -43,8 +43,8 @@ def test_the_terms_are_cross_entropies_of_what_the_weighted_graphs_predict(model
     believed = probability(model, graph, torch.ones_like(mask))
     kept, rest = probability(model, graph, mask), probability(model, graph, 1 - mask)
     faithful = -(believed * kept.log() + (1 - believed) * (1 - kept).log())
-    torch.testing.assert_close(Faithful(model, graph)(logits), faithful, rtol=1e-8, atol=1e-10)
-    torch.testing.assert_close(Counterfactual(model, graph)(logits), -(1 - rest).log(), rtol=1e-8, atol=1e-10)
+    torch.testing.assert_close(keep_as_is(model, graph)(logits), faithful, rtol=1e-8, atol=1e-10)
+    torch.testing.assert_close(lose_prediction(model, graph)(logits), -(1 - rest).log(), rtol=1e-8, atol=1e-10)
     assert counterfactual(0.0, model, graph) == []
 
 

@@ -8,7 +8,7 @@ import torch
 from builders import computation_graph, edges_without, messages_of, model_of, random_rows
 from powerlink.graphs.what_if import Removals, changed_nodes, what_if
 from powerlink.memory import Room
-from powerlink.verify.counterfactual import edges_of_facts, encode_world, scores_without
+from powerlink.verify.counterfactual import edges_of_facts, scores_without
 
 N, R = 14, 3
 ENCODERS = ["rgcn", "wgcn", "compgcn"]
@@ -56,7 +56,7 @@ def test_copies_are_encoded_as_if_the_edges_were_deleted_and_all_other_nodes_sta
         world = what_if(graph, removals, changed, layers, focused=False, by_difference=by_difference)
         assert (world.target.diff() >= 0).all()
         inherited += world.heirs.row.numel() if world.heirs else 0
-        copies = encode_world(model, world).entity[: world.num_copies]
+        copies = model.encode(world, world.sign).entity[: world.num_copies]
         base = model.encode(graph).entity
         for scenario, removed in enumerate(chosen):
             truth = model.encode(edges_without(graph, removed)).entity
@@ -133,7 +133,7 @@ def test_every_composition_and_a_self_loop_are_exact_too():
     variants.append(model_for("wgcn", 2, self_loop=True))
     graph = computation_graph(random_rows(3, N, R, 24), N, R, [(0, 0, 1)], 2)
     removed = torch.tensor([0, 3, 4])
-    owner, edge = edges_of_facts(graph, torch.tensor([0]), removed.unsqueeze(0))
+    owner, edge = edges_of_facts(graph, removed.unsqueeze(0))
     for model in variants:
         found = scores_without(model, graph, torch.tensor([0]), Removals.of(graph, 1, owner, edge))
         truth = model.score(model.encode(edges_without(graph, edge.tolist())), graph.triples)
@@ -166,9 +166,9 @@ def test_a_slice_of_removals_is_renumbered():
 def test_edges_of_facts_takes_both_directions_and_drops_padding():
     graph = computation_graph([(0, 0, 1), (1, 0, 2)], 3, 1, [(0, 0, 2)], 1)
     path = [edge for edge in range(graph.num_edges) if int(graph.relation[edge]) == 0]
-    owner, edge = edges_of_facts(graph, torch.tensor([7, 8]), torch.tensor([[path[0], -1], [path[1], path[0]]]))
+    owner, edge = edges_of_facts(graph, torch.tensor([[path[0], -1], [path[1], path[0]]]))
     found = sorted(zip(owner.tolist(), edge.tolist(), strict=True))
     twin = graph.reverse.tolist()
     assert found == sorted(
-        [(7, path[0]), (7, twin[path[0]]), (8, path[0]), (8, twin[path[0]]), (8, path[1]), (8, twin[path[1]])]
+        [(0, path[0]), (0, twin[path[0]]), (1, path[0]), (1, twin[path[0]]), (1, path[1]), (1, twin[path[1]])]
     )

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from powerlink.errors import DataError, MismatchError
+from powerlink.kg.explained_links import KnownReasons, Reasons
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.known_files import read_known_reasons
-from powerlink.kg.known_reasons import KnownReasons, Reasons
 from powerlink.kg.planted import plant, true_paths, true_reasons
 from powerlink.kg.typed_folder import read_links
 from typed_example import SHARED, needs_user_item_attr, write_example

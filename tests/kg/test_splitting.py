@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from powerlink.errors import SettingsError
+from powerlink.kg.cleaning import split_facts
 from powerlink.kg.knowledge_graph import Triples
-from powerlink.kg.splitting import split_facts
 
 triples = st.sets(st.tuples(st.integers(0, 12), st.integers(0, 4), st.integers(0, 12)), min_size=1, max_size=120)
 

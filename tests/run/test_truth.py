@@ -14,8 +14,7 @@ from powerlink.errors import DataError, PowerlinkError, SettingsError, UnknownNa
 from powerlink.explainers.catalog import EXPLAINERS, make_explainer
 from powerlink.explainers.floor import Random
 from powerlink.explainers.learned.power_link import PowerLink
-from powerlink.kg.explained_links import ExplainedLinks
-from powerlink.kg.known_reasons import KnownReasons, Reasons
+from powerlink.kg.explained_links import ExplainedLinks, KnownReasons, Reasons
 from powerlink.kg.planted import NOISE, plant
 from powerlink.kg.typed_folder import read_links
 from powerlink.models.link_model import ModelSettings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from builders import (
     edges_of_fact,
@@ -19,7 +20,8 @@ from powerlink.graphs.computation_graph import extract
 from powerlink.memory import Room
 from powerlink.models.ranking import score_tails, score_tails_of
 from powerlink.models.session import Session
-from powerlink.verify.counterfactual import standings_with_only, standings_without
+from powerlink.verify.counterfactual import standings_without
+from powerlink.verify.oracle import Removal
 from powerlink.verify.verdict import standing_of
 
 N, R = 14, 3
@@ -96,18 +98,15 @@ def test_standings_with_only_some_facts_encode_head_and_tail_from_them_alone(nam
     session = session_of(name, layers)
     queries = [*ROWS[3:6], (ROWS[7][2], ROWS[7][1] + R, ROWS[7][0])]
     graph = extract(session.messages, triple_tensor(queries), layers)
-    keep, owner = [], []
+    some = []
     for q in range(len(queries)):
         first, last = graph.edge_row[q : q + 2].tolist()
-        some = list(range(first, last))[q : q + 2 * q : 2]  # none for the first query
-        both = sorted({*some, *graph.reverse[some].tolist()}) if some else []
-        keep += both
-        owner += [q] * len(both)
-    edge = torch.tensor(keep)
-    found = standings_with_only(session, graph, torch.tensor(owner), edge)
+        some.append(torch.arange(first, last)[q : q + 2 * q : 2])  # none for the first query
+    facts = pad_sequence(some, batch_first=True, padding_value=-1)
+    found = Removal.of(session, graph).standings_with_only(facts)
     model = session.model
     for q, (head, relation, tail) in enumerate(queries):
-        kept = set(graph.edge[edge[torch.tensor(owner) == q]].tolist())
+        kept = set(graph.edge[torch.cat([some[q], graph.reverse[some[q]]])].tolist())
         rest = [e for e in range(session.messages.num_edges) if e not in kept]
         with torch.no_grad():
             alone = model.encode(edges_without(session.messages, rest))

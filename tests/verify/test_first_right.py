@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powerlink.explanation import Evidence, Explanation, Fact, Query, Status
-from powerlink.kg.known_reasons import Reasons
+from powerlink.kg.explained_links import Reasons
 from powerlink.verify.first_right import Held, first_right, is_right, pooled, rows_of
 
 NAMES = "abcdef"

@@ -10,9 +10,8 @@ import pytest
 from builders import knowledge_graph, random_rows
 from powerlink.explanation import Evidence, Fact
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.kg.known_reasons import Reasons
-from powerlink.verify.first_right import is_right
-from powerlink.verify.within_reach import Reach
+from powerlink.kg.explained_links import Reasons
+from powerlink.verify.first_right import Reach, is_right
 
 N, R = 10, 2
 

@@ -31,11 +31,7 @@ class Random:
 
 @dataclass(frozen=True, kw_only=True)
 class Gradient:
-    """Edge scores by the gradient of the model's score: what removing a fact would cost, to first order.
-
-    Raw numbers are gradients by edge weight, summed over a fact's two directions (a removal takes both); their
-    positive part over the query's largest is the score, floored so that every edge can still be part of a path.
-    """
+    """Edge scores by the gradient of the model's score, as `Slopes` of one point: what removing a fact would cost."""
 
     name: ClassVar[str] = "gradient"
     cost: ClassVar[Cost] = "log"

@@ -1,4 +1,4 @@
-"""Stage 4 as a whole: an explainer proposes evidence, and others beside it."""
+"""Stage 4 as a whole: an explainer proposes evidence, mostly the best paths under its scores, and others beside it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from powerlink.evidence import Candidates, pool
-from powerlink.explainers.contract import propose_faithfully
+from powerlink.errors import ExplainerError
+from powerlink.evidence import Candidates, EvidenceBatch, pool
+from powerlink.explainers.contract import propose_faithfully, score_faithfully
 from powerlink.explainers.floor import LowDegree
 from powerlink.explainers.protocol import (
     AnyExplainer,
@@ -24,10 +25,56 @@ from powerlink.explainers.protocol import (
     Wish,
     looks_everywhere,
 )
-from powerlink.explainers.scored_paths import ScoredPaths, as_proposer
+from powerlink.explainers.remarks import remarks_on_mask
 from powerlink.explainers.slopes import Slopes
 from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.paths.propose import propose
 from powerlink.stage_clock import Elapsed, Seconds, stage, timed
+
+
+@dataclass(frozen=True)
+class ScoredPaths:
+    """Proposes the best paths under an explainer's edge scores."""
+
+    explainer: Explainer
+
+    @property
+    def name(self) -> str:
+        return self.explainer.name
+
+    @property
+    def looks_everywhere(self) -> bool:
+        return looks_everywhere(self.explainer)
+
+    def propose(self, oracle: Oracle, graph: ComputationGraph, wish: Wish, seed: int) -> Proposal:
+        """Score the edges, and search the paths that cost least."""
+        with stage("score edges"):
+            scores = score_faithfully(self.explainer, oracle.model, graph, seed)
+        with stage("search paths"):
+            paths = propose(
+                graph,
+                scores.for_search,
+                cost=wish.cost or self.explainer.cost,
+                count=wish.count,
+                min_length=wish.min_length,
+                max_length=wish.max_length,
+                at_once=wish.at_once,
+            )
+        remarks = scores.remarks or [()] * graph.num_queries
+        if not self.looks_everywhere:  # what is not learned is no mask, and has no emptiness to confess
+            told = remarks_on_mask(graph, scores, paths)
+            remarks = [(*own, *more) for own, more in zip(remarks, told, strict=True)]
+        return Proposal(EvidenceBatch.of_paths(paths), scores.values, remarks)
+
+
+def as_proposer(explainer: AnyExplainer) -> Proposer:
+    """Return a proposer as it is, and an explainer as the proposer of its best paths."""
+    if isinstance(explainer, Proposer):
+        return explainer
+    if not callable(getattr(explainer, "score_edges", None)):
+        raise ExplainerError(f"{explainer!r} is no explainer: it needs a method score_edges, or propose")
+    return ScoredPaths(explainer)
+
 
 AlsoConsider = Literal["cheap", "slopes", "none"]
 SECOND_PROPOSERS: dict[AlsoConsider, tuple[Explainer, ...]] = {
@@ -80,13 +127,12 @@ class Proposing:
     def _ask(self, proposer: Proposer, everywhere: bool, second: bool = False) -> tuple[Proposal, Seconds]:
         wide = everywhere and self._pruned and looks_everywhere(proposer)
         if (proposer.name, wide) not in self._known:
-            with timed(if_heard=True) as took:
-                ask = proposer.propose
-                if not isinstance(proposer, ScoredPaths):  # which holds scores to their contract itself
-                    ask = partial(propose_faithfully, proposer)
-                own = nullcontext() if isinstance(proposer, ScoredPaths) else stage("propose")
-                with stage("second proposers") if second else own:
-                    proposal = ask(self._oracle, self._graphs[wide], self._wish, self._seed)
+            # ScoredPaths holds scores to their contract itself, and has stages of its own
+            scored = isinstance(proposer, ScoredPaths)
+            ask = proposer.propose if scored else partial(propose_faithfully, proposer)
+            own = nullcontext() if scored else stage("propose")
+            with timed(if_heard=True) as took, stage("second proposers") if second else own:
+                proposal = ask(self._oracle, self._graphs[wide], self._wish, self._seed)
             self._known[proposer.name, wide] = proposal, took
         return self._known[proposer.name, wide]
 

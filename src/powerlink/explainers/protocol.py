@@ -45,16 +45,13 @@ class Explainer(Protocol):
     @property
     def name(self) -> str:
         """What reports call it; usually a `ClassVar[str]`, a field where settings alone make a variant."""
-        ...
 
     @property
     def cost(self) -> Cost:
         """How its scores become path costs, unless the user says otherwise; a `ClassVar`."""
-        ...
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Score the kept edges of a batch of queries. A query's scores depend on (seed, query) alone."""
-        ...
 
 
 class Oracle(Protocol):
@@ -65,23 +62,18 @@ class Oracle(Protocol):
 
     def precisely(self) -> Oracle:
         """Return one that tells small differences apart, where there is such."""
-        ...
 
     def sees(self, facts: Tensor) -> Tensor:
         """Tell which facts (…) can change an answer at all: bool."""
-        ...
 
     def now(self) -> Tensor:
         """Return each question's number with all facts in place: (Q,)."""
-        ...
 
     def without(self, question: Tensor, facts: Tensor) -> Tensor:
         """Return the numbers (S,) of some questions (S,) without some facts."""
-        ...
 
     def with_only(self, question: Tensor, facts: Tensor) -> Tensor:
         """Return the numbers (S,) of some questions (S,) where nothing is left but some facts."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +103,9 @@ class Proposer(Protocol):
     @property
     def name(self) -> str:
         """What reports call it."""
-        ...
 
     def propose(self, oracle: Oracle, graph: ComputationGraph, wish: Wish, seed: int) -> Proposal:
         """Name evidence among the kept edges. What is said of a query depends on (seed, query) alone."""
-        ...
 
 
 @runtime_checkable
@@ -126,7 +116,6 @@ class Fitted(Protocol):
 
     def check_fit(self, session: Session) -> None:
         """Refuse, in one sentence, to explain without weights or with those of another model."""
-        ...
 
 
 class Fitting(Protocol):
@@ -135,12 +124,10 @@ class Fitting(Protocol):
     @property
     def epochs(self) -> int:
         """How often `told` will be told."""
-        ...
 
     @property
     def batch(self) -> int:
         """How many queries a batch has at most; fewer where their graphs are large."""
-        ...
 
     def fit(
         self, model: LinkModel, batches: Iterable[ComputationGraph], seed: int, told: Callable[[float], None]
@@ -149,7 +136,6 @@ class Fitting(Protocol):
 
         They come as a list where memory holds all of them: what is prepared for one can then be kept.
         """
-        ...
 
 
 AnyExplainer = Explainer | Proposer

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import torch
 from torch import Tensor
 
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.kernels.segments import segment_sum
 from powerlink.paths.search import PathBatch
 
 FULL, EMPTY = 0.95, 0.05  # a mask above or below everywhere tells no edge from another
@@ -23,10 +26,10 @@ def remarks_where(condition: Tensor, remark: str) -> list[tuple[str, ...]]:
 
 def remarks_on_mask(graph: ComputationGraph, scores: EdgeScores, proposed: PathBatch) -> list[tuple[str, ...]]:
     """Return, for each query, sentences about a mask that is full or empty; `proposed` are its own paths."""
-    mask, kept = scores.values, graph.kept
-    count = _per_query(graph, torch.ones_like(mask) * kept)
-    share_full = _per_query(graph, ((mask > FULL) & kept).to(mask.dtype)) / count.clamp(min=1)
-    largest = mask.new_zeros(graph.num_queries).scatter_reduce(0, graph.query_of_edge, mask, "amax")
+    mask, kept, query = scores.values, graph.kept, graph.query_of_edge
+    count = segment_sum(torch.ones_like(mask) * kept, query, graph.num_queries)
+    share_full = segment_sum(((mask > FULL) & kept).to(mask.dtype), query, graph.num_queries) / count.clamp(min=1)
+    largest = mask.new_zeros(graph.num_queries).scatter_reduce(0, query, mask, "amax")
     there = proposed.edges >= 0
     along = mask[proposed.edges.clamp(min=0)] if graph.num_edges else torch.ones_like(there, dtype=mask.dtype)
     weakest = torch.where(there, along, 1.0).amin(1) if proposed.edges.size(1) else mask.new_ones(proposed.count)
@@ -38,8 +41,4 @@ def remarks_on_mask(graph: ComputationGraph, scores: EdgeScores, proposed: PathB
         remarks_where(by_length, SATURATED),
         remarks_where((count > 0) & (largest < EMPTY), HOLLOW),
     ]
-    return [tuple(remark for part in query for remark in part) for query in zip(*told, strict=True)]
-
-
-def _per_query(graph: ComputationGraph, values: Tensor) -> Tensor:
-    return values.new_zeros(graph.num_queries).index_add(0, graph.query_of_edge, values)
+    return [tuple(chain(*of_query)) for of_query in zip(*told, strict=True)]

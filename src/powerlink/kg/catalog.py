@@ -20,6 +20,7 @@ from powerlink.kg.readers import read_graph
 
 DATA_VARIABLE = "POWERLINK_DATA"
 _BUNDLED = "atlas"
+_KGE_PAGE = "github.com/DeepGraphLearning/KnowledgeGraphEmbedding"
 _KGE = "DeepGraphLearning/KnowledgeGraphEmbedding/2e440e0f9c687314d5ff67ead68ce985dc446e3a/data"
 _UMLS_DATA = "pykeen/pykeen/2e3944f857a2f8e48c4f18d55649044a7e0f318d/src/pykeen/datasets/umls"
 _UMLS_TEST = "pykeen/pykeen/feac2146434c7df7d25e55e5e1c963b3fd9cb187/src/pykeen/datasets/umls"
@@ -73,16 +74,8 @@ _UMLS = (
 )
 
 BENCHMARKS = (
-    Benchmark(
-        "fb15k-237",
-        "FB15k-237",
-        14541,
-        237,
-        310116,
-        "github.com/DeepGraphLearning/KnowledgeGraphEmbedding",
-        _FB15K_237,
-    ),
-    Benchmark("wn18rr", "WN18RR", 40943, 11, 93003, "github.com/DeepGraphLearning/KnowledgeGraphEmbedding", _WN18RR),
+    Benchmark("fb15k-237", "FB15k-237", 14541, 237, 310116, _KGE_PAGE, _FB15K_237),
+    Benchmark("wn18rr", "WN18RR", 40943, 11, 93003, _KGE_PAGE, _WN18RR),
     Benchmark("umls", "UMLS", 135, 46, 6529, "github.com/pykeen/pykeen", _UMLS),
     Benchmark("kinships", "Kinships", 104, 25, 10686, "github.com/pykeen/pykeen (src/pykeen/datasets/kinships)"),
 )
@@ -91,15 +84,8 @@ BENCHMARKS = (
 def datasets(*, data_dir: Path | None = None) -> tuple[DatasetEntry, ...]:
     """Return every data set that has a name, the bundled one first."""
     atlas = _bundled_graph()
-    bundled = DatasetEntry(
-        name=_BUNDLED,
-        title="Atlas (small, for a first look)",
-        entities=atlas.num_entities,
-        relations=atlas.num_relations,
-        facts=len(atlas.all_facts),
-        status="bundled",
-        where="comes with powerlink",
-    )
+    title, counts = "Atlas (small, for a first look)", (atlas.num_entities, atlas.num_relations, len(atlas.all_facts))
+    bundled = DatasetEntry(_BUNDLED, title, *counts, status="bundled", where="comes with powerlink")
     return (bundled, *(_entry(benchmark, data_dir) for benchmark in BENCHMARKS))
 
 

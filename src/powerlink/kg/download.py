@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
-import shutil
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
@@ -45,16 +44,18 @@ def download(files: Sequence[RemoteFile], folder: Path, *, console: Console | No
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
+        with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True) as name:
+            unfinished = Path(name)
             with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
                 task = progress.add_task(folder.name, total=sum(file.size for file in files))
                 for file in files:
                     _fetch(file, unfinished / file.name, progress, task)
             unfinished.chmod(0o755)  # temporary folders are private; a cache need not be
-            _publish(unfinished, folder)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            try:
+                unfinished.rename(folder)
+            except OSError:
+                if not folder.is_dir():  # otherwise another run was faster, and its files passed the same checks
+                    raise
     except OSError as error:
         raise OutputError(f"{folder} cannot be written: {error.strerror or error}") from None
 
@@ -90,11 +91,3 @@ def _chunks(file: RemoteFile) -> Iterator[bytes]:
         raise DataError(f"{file.url} cannot be downloaded: {reason}") from None
     except (http.client.HTTPException, OSError) as error:
         raise DataError(f"{file.url} cannot be downloaded: the connection broke ({error})") from None
-
-
-def _publish(unfinished: Path, folder: Path) -> None:
-    try:
-        unfinished.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # otherwise another run was faster, and its files passed the same checks
-            raise

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from powerlink.errors import DataError, MismatchError, UnknownNameError
-from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
-from powerlink.kg.known_reasons import KnownReasons, Named, ReasonCollector
+from powerlink.kg.cleaning import contained
+from powerlink.kg.explained_links import KnownReasons, Named, Reasons, Triple, facts_of
+from powerlink.kg.knowledge_graph import KnowledgeGraph, Split, Triples
 from powerlink.kg.layout import Layout
 from powerlink.kg.readers import no_such
 from powerlink.kg.tables import TABLE_FORMATS, file_format, header_in_lines, line_of, read_bytes, read_columns
@@ -44,7 +50,7 @@ def read_known_reasons(
     elif not os.path.exists(path):
         raise DataError(no_such(path))
     else:
-        collector = ReasonCollector(graph, skip_unknown=skip_unknown)
+        collector = _Collector(graph, skip_unknown=skip_unknown)
         kind = file_format(path)
         if kind == ".jsonl":
             _read_lines(path, collector)
@@ -60,7 +66,7 @@ def read_known_reasons(
     return known
 
 
-def _read_table(path: Path, collector: ReasonCollector) -> None:
+def _read_table(path: Path, collector: _Collector) -> None:
     columns = [column.to_pylist() for column in read_columns(path, KNOWN)]
     for place, (*query, known) in enumerate(zip(*columns, strict=True)):
         if place or not header_in_lines(path, (*query, known), KNOWN):
@@ -68,7 +74,7 @@ def _read_table(path: Path, collector: ReasonCollector) -> None:
             collector.add(line_of(path, place), _fact(query), entities=entities)
 
 
-def _read_lines(path: Path, collector: ReasonCollector) -> None:
+def _read_lines(path: Path, collector: _Collector) -> None:
     for number, line in enumerate(read_bytes(path).splitlines(), start=1):
         if not line.strip():
             continue
@@ -120,3 +126,89 @@ def _of_folder(folder: Path, graph: KnowledgeGraph, split: Split) -> KnownReason
         )
     links = [tuple(link) for link in data.links_of(split).tolist()]
     return KnownReasons.of_steps(data.name, graph, {link: data.truth[link] for link in links if link in data.truth})
+
+
+class _Collector:
+    """Brings named queries and reasons to a graph: an unknown query is refused, an unknown reason counted."""
+
+    def __init__(self, graph: KnowledgeGraph, *, skip_unknown: bool = False) -> None:
+        self._graph, self._skip = graph, skip_unknown
+        self._train = np.sort(self._keys(graph.train))  # what is there, to be looked up
+        self._of: dict[Triple, Reasons] = {}
+        self._lost: Counter[str] = Counter()
+
+    def add(
+        self,
+        where: str,
+        query: Named,
+        *,
+        entities: Iterable[str] = (),
+        facts: Iterable[Named] = (),
+        paths: Iterable[Sequence[Named]] = (),
+    ) -> None:
+        """Add what one line of a file says; the lines of one query are taken together."""
+        graph, asked = self._graph, self._find(query)
+        if asked is None:
+            self._lost["query"] += 1
+            if not self._skip:
+                try:
+                    graph.triple(*query)
+                except UnknownNameError as error:
+                    raise DataError(f"{where}: {error}; --skip-unknown leaves such queries out") from None
+            return
+        found = [graph.entities.find(name) for name in entities]
+        self._lost["entity"] += found.count(None)
+        single = [self._steps([fact]) for fact in facts]
+        whole = [self._steps(path) for path in paths]
+        for number, steps in enumerate(whole, start=1):
+            if steps is not None and not _leads(asked, steps):
+                raise DataError(f"{where}: path {number} does not lead from head to tail; expected facts in a row")
+        self._of[asked] = self._of.get(asked, Reasons()) | Reasons(
+            frozenset(graph.entities[e] for e in found if e is not None and e not in (asked[0], asked[2])),
+            frozenset[Named]().union(*(self._in_train("fact", steps) for steps in single)),
+            frozenset(named for steps in whole if (named := self._in_train("path", steps))),
+        )
+
+    def collect(self, name: str) -> KnownReasons:
+        """Return what the graph can speak of; queries of which it knows no reason are left out, and counted."""
+        known = {query: reasons for query, reasons in self._of.items() if reasons}
+        words = {"entity": "entities", "fact": "facts", "path": "paths"}
+        lost = [(count, kind) for kind in words if (count := self._lost[kind])]
+        notes = {
+            "known reasons that the training graph does not have": ", ".join(
+                f"{count:,} {kind if count == 1 else words[kind]}" for count, kind in lost
+            ),
+            "lines left out because the graph does not know head, relation or tail": f"{self._lost['query']:,}",
+            "queries left out because the graph has none of their known reasons": f"{len(self._of) - len(known):,}",
+        }
+        return KnownReasons(name, known, notes=tuple(f"{why}: {n}" for why, n in notes.items() if n not in ("", "0")))
+
+    def _find(self, fact: Named) -> Triple | None:
+        graph = self._graph
+        head, relation, tail = graph.entities.find(fact[0]), graph.relations.find(fact[1]), graph.entities.find(fact[2])
+        return None if head is None or relation is None or tail is None else (head, relation, tail)
+
+    def _steps(self, facts: Sequence[Named]) -> list[Triple] | None:
+        steps = [step for fact in facts if (step := self._find(fact))]
+        return steps if len(steps) == len(facts) else None
+
+    def _in_train(self, kind: str, steps: Sequence[Triple] | None) -> frozenset[Named]:
+        """Return the names of facts if the training graph has all of them; else nothing, and count what is lost."""
+        if steps is not None and contained(self._keys(np.array(steps)), self._train).all():
+            return facts_of(self._graph, steps)
+        self._lost[kind] += 1
+        return frozenset()
+
+    def _keys(self, facts: Triples) -> NDArray[np.int64]:
+        head, relation, tail = facts.T
+        return np.asarray((head * self._graph.num_relations + relation) * self._graph.num_entities + tail)
+
+
+def _leads(query: Triple, path: Sequence[Triple]) -> bool:
+    """Say whether facts, each walked either way, lead from the query's head to its tail."""
+    here = query[0]
+    for head, _, tail in path:
+        if here not in (head, tail):
+            return False
+        here = tail if here == head else head
+    return bool(path) and here == query[2]

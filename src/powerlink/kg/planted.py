@@ -108,7 +108,14 @@ def plant(seed: int, settings: PlantedSettings | None = None) -> Planted:
     growth.scattered()
     growth.hubs()
 
-    by_chance = _array([fact for fact in _consequences(rules, growth.facts, settings.entities) if fact not in planted])
+    neighbours = _neighbours(growth.facts)
+    follows = dict.fromkeys(
+        (head, rule.relation, path[-1][2])
+        for rule in rules
+        for head in range(settings.entities)
+        for path in _walks(neighbours, head, rule.body)
+    )
+    by_chance = _array(fact for fact in follows if fact not in planted)
     by_chance = by_chance[rng.permutation(len(by_chance))]
     to_train = int(_TRAIN_SHARE * len(by_chance))
     kinds = (("goal", GOALS), ("noise", _NOISES), ("step", _STEPS))  # sorted, as ids are
@@ -217,17 +224,6 @@ class _Growth:
         plain = self._settings.entities - self._settings.hubs
         drawn: list[int] = self._rng.choice(plain, count, replace=False).tolist()
         return drawn
-
-
-def _consequences(rules: Iterable[Rule], facts: Iterable[Triple], entities: int) -> dict[Triple, None]:
-    """Find every fact that follows from the rules, planted or by chance, once each."""
-    neighbours = _neighbours(facts)
-    return {
-        (head, rule.relation, path[-1][2]): None
-        for rule in rules
-        for head in range(entities)
-        for path in _walks(neighbours, head, rule.body)
-    }
 
 
 def _neighbours(facts: Iterable[tuple[int, ...]]) -> Neighbours:

@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 
 from powerlink.errors import DataError, closest_names
-from powerlink.kg.cleaning import Columns, clean, indexed
+from powerlink.kg.cleaning import Columns, clean, indexed, split_facts
 from powerlink.kg.knowledge_graph import SPLITS, KnowledgeGraph, Names, Split
 from powerlink.kg.layout import FACTS, LABELS
 from powerlink.kg.rdf import RDF_FORMATS, local_names, read_rdf
-from powerlink.kg.splitting import split_facts
 from powerlink.kg.storage import is_stored_graph, load_graph
 from powerlink.kg.tables import TABLE_FORMATS, entries, file_format, header_in_lines, read_columns, table_in
 from powerlink.kg.typed_folder import is_typed_folder, read_links

@@ -78,15 +78,20 @@ def read_columns(path: Path, layout: Layout) -> list[pa.DictionaryArray]:
         header = layout.header_positions(fields)
         width = len(fields) if header else layout.width(len(fields))
         data += b"\n"  # a lone header counts as a line only when it ends
-        return _good(path, data, layout, TextShape(",", width, header or first_columns, header is not None))
-    if kind == ".txt" and b"\t" not in _first_line(data):
-        if not layout.more_columns and b"\t" not in data:  # rewriting takes ten times as long, and often need not be
-            columns, reason = _parsed(data, layout, TextShape(" ", len(first_columns), first_columns))
-            if reason is None:
-                return columns
-        data = _tabs_for_blanks(data, layout)
-    width = layout.width(_first_line(data).count(b"\t") + 1)
-    return _good(path, data, layout, TextShape("\t", width, first_columns))
+        shape = TextShape(",", width, header or first_columns, header is not None)
+    else:
+        if kind == ".txt" and b"\t" not in _first_line(data):
+            if not layout.more_columns and b"\t" not in data:  # rewriting takes ten times as long, and need not be
+                columns, reason = _parsed(data, layout, TextShape(" ", len(first_columns), first_columns))
+                if reason is None:
+                    return columns
+            data = _tabs_for_blanks(data, layout)
+        shape = TextShape("\t", layout.width(_first_line(data).count(b"\t") + 1), first_columns)
+    columns, reason = _parsed(data, layout, shape)
+    if reason:
+        fault = find_fault(data, layout, shape)  # a slow scan, for the line to name
+        raise DataError(f"{path}, {fault}" if fault else f"{path} cannot be read: {reason}")
+    return columns
 
 
 def header_in_lines(path: Path, first: Sequence[str], layout: Layout) -> bool:
@@ -111,15 +116,6 @@ def _tabs_for_blanks(data: bytes, layout: Layout) -> bytes:
     if layout.more_columns:
         return re.sub(rb"(?m)^([^ \t\r\n]+)[ \t]+", rb"\1\t", trimmed)
     return re.sub(rb"[ \t]+", b"\t", trimmed)
-
-
-def _good(path: Path, data: bytes, layout: Layout, shape: TextShape) -> list[pa.DictionaryArray]:
-    """Parse delimited text; on any failure a slow scan finds the line to name."""
-    columns, reason = _parsed(data, layout, shape)
-    if reason:
-        fault = find_fault(data, layout, shape)
-        raise DataError(f"{path}, {fault}" if fault else f"{path} cannot be read: {reason}")
-    return columns
 
 
 def _parsed(data: bytes, layout: Layout, shape: TextShape) -> tuple[list[pa.DictionaryArray], str | None]:

@@ -15,19 +15,21 @@ must be there. A node is called `type:id`, and nodes keep their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from powerlink.errors import DataError, closest_names
-from powerlink.kg.explained_links import ExplainedLinks, Triple
+from powerlink.kg.explained_links import ExplainedLinks, GroundTruth, Triple
 from powerlink.kg.knowledge_graph import SPLITS, Names, Split, Triples
 from powerlink.kg.layout import Layout
-from powerlink.kg.link_labels import read_truth
-from powerlink.kg.tables import line_of, read_columns, table_in
+from powerlink.kg.tables import line_of, read_bytes, read_columns, table_in
 
 _NODE = ("type", "id")
 _EDGE = ("source type", "source", "relation", "target type", "target")
@@ -35,6 +37,12 @@ NODES = Layout(_NODE, headers=(_NODE,), required=2)
 EDGES = Layout(_EDGE, headers=(_EDGE, ("src_type", "src", "relation", "dst_type", "dst")), required=5)
 
 Row = tuple[str, str, str]  # the names of source, relation and target
+FindEdge = Callable[[Row], Triple]  # a DataError when there is no such edge
+Kind = Literal["edges", "paths"]
+_FILES: dict[Kind, str] = {"edges": "edge_labels.jsonl", "paths": "path_labels.jsonl"}
+_END = '["type", id]'
+_EDGES = '[["source type", source, "relation", "target type", target], …]'
+_SHAPES: dict[Kind, str] = {"edges": _EDGES, "paths": f"[{_EDGES}, …]"}
 
 
 @dataclass(frozen=True)
@@ -104,8 +112,8 @@ def read_links(folder: Path, *, name: str | None = None) -> ExplainedLinks:
         facts=facts,
         links=links,
         splits=_splits(folder, predicted, names, links),
-        negatives={split: _negatives(folder, predicted, split, names) for split in SPLITS},
-        truth=read_truth(folder, find_edge, predicted),
+        negatives={split: _listed(folder, f"{split}_negatives", predicted, names) for split in SPLITS},
+        truth=_read_truth(folder, find_edge, predicted),
         notes=tuple(
             f"{edge_file.name}: {there} is the exact reverse of {here}, and is read as its inverse"
             for there, here in reverse.items()
@@ -135,19 +143,13 @@ def _nodes(file: Path, relation: dict[str, int]) -> tuple[tuple[str, ...], Typed
     return tuple(types), TypedNames(file.name, node, relation)
 
 
-def _edge_rows(file: Path, only: str | None = None) -> list[Row]:
-    """Return the named edges of a file; with `only`, all must be of that relation."""
+def _edge_rows(file: Path) -> list[Row]:
+    """Return the named edges of a file."""
     columns = [column.to_pylist() for column in read_columns(file, EDGES)]
-    rows = [
+    return [
         (f"{source_type}:{source}", relation, f"{target_type}:{target}")
         for source_type, source, relation, target_type, target in zip(*columns, strict=True)
     ]
-    for place, (_, relation, _) in enumerate(rows):
-        if only is not None and relation != only:
-            raise DataError(
-                f"{line_of(file, place)}: the relation is {relation!r}; expected {only!r} by the file's name"
-            )
-    return rows
 
 
 def _predicted(folder: Path, rows: Sequence[Row]) -> str:
@@ -178,18 +180,30 @@ def _reverses(rows: Sequence[Row], predicted: str) -> dict[str, str]:
     return found
 
 
+def _listed(folder: Path, what: str, predicted: str, names: TypedNames) -> Triples:
+    """Return the pairs of the predicted relation's file of something, (n, 3), none where there is no such file."""
+    file = table_in(folder, f"{predicted}_{what}")
+    if file is None:
+        return np.empty((0, 3), dtype=np.int64)
+    rows = _edge_rows(file)
+    for place, (_, relation, _) in enumerate(rows):
+        if relation != predicted:
+            where = line_of(file, place)
+            raise DataError(f"{where}: the relation is {relation!r}; expected {predicted!r} by the file's name")
+    return names.triples(file, rows)
+
+
 def _splits(folder: Path, predicted: str, names: TypedNames, links: Triples) -> dict[Split, NDArray[np.int64]]:
     """Return the rows of `links` that each split's file lists, in its order; a link is in one split only."""
     row = {tuple(link): place for place, link in enumerate(links.tolist())}
-    splits = {split: np.empty(0, dtype=np.int64) for split in SPLITS}
+    splits: dict[Split, NDArray[np.int64]] = {}
     for split in SPLITS:
-        if file := table_in(folder, f"{predicted}_{split}"):
-            listed = list(map(tuple, names.triples(file, _edge_rows(file, predicted)).tolist()))
-            for place, link in enumerate(listed):
-                if link not in row:
-                    what = "the link is not in the file of edges; expected it there, too"
-                    raise DataError(f"{line_of(file, place)}: {what}")
-            splits[split] = np.array([row[link] for link in dict.fromkeys(listed)], dtype=np.int64)
+        listed = list(map(tuple, _listed(folder, split, predicted, names).tolist()))
+        for place, link in enumerate(listed):
+            if link not in row:
+                file = _needed(folder, f"{predicted}_{split}")
+                raise DataError(f"{line_of(file, place)}: the link is not in the file of edges; expected it there, too")
+        splits[split] = np.array([row[link] for link in dict.fromkeys(listed)], dtype=np.int64)
     again = np.flatnonzero(np.bincount(np.concatenate(list(splits.values())), minlength=len(links)) > 1)
     if len(again):
         source, target = (list(names.node)[node] for node in links[again[0], [0, 2]])
@@ -197,6 +211,59 @@ def _splits(folder: Path, predicted: str, names: TypedNames, links: Triples) -> 
     return splits
 
 
-def _negatives(folder: Path, predicted: str, split: Split, names: TypedNames) -> Triples:
-    file = table_in(folder, f"{predicted}_{split}_negatives")
-    return names.triples(file, _edge_rows(file, predicted)) if file else np.empty((0, 3), dtype=np.int64)
+def _read_truth(folder: Path, find_edge: FindEdge, predicted: str) -> dict[Triple, GroundTruth]:
+    """Return what explains each link of the predicted relation; without a file of edges they are those of the paths."""
+    labels = _labels(folder, "edges", find_edge, predicted)
+    edges = {link: tuple(dict.fromkeys(chain(*found))) for _, link, found in labels}
+    paths = {}
+    for where, link, several in _labels(folder, "paths", find_edge, predicted):
+        for number, path in enumerate(several, start=1):
+            here = [link[0], *(target for _, _, target in path)]
+            if here[:-1] != [source for source, _, _ in path] or here[-1] != link[2]:
+                raise DataError(f"{where}: path {number} does not lead from source to target; expected edges in a row")
+        paths[link] = tuple(map(tuple, several))
+        edges.setdefault(link, tuple(dict.fromkeys(chain(*several))))
+    return {link: GroundTruth(edges[link], paths.get(link, ())) for link in edges}
+
+
+def _labels(
+    folder: Path, kind: Kind, find_edge: FindEdge, predicted: str
+) -> Iterator[tuple[str, Triple, list[list[Triple]]]]:
+    """Yield (file and line, link, its paths) of each line; edges come as one list."""
+    for file in (folder / f"{_FILES[kind]}{gz}" for gz in ("", ".gz")):
+        if not file.is_file():
+            continue
+        seen = set()
+        for number, line in enumerate(read_bytes(file).splitlines(), start=1):
+            where = f"{file}, line {number}"
+            try:
+                label = json.loads(line)
+                source, target = _node(*label["source"]), _node(*label["target"])
+                steps = label[kind] if kind == "paths" else [label[kind]]
+                named = [[_step(*step) for step in path] for path in steps]
+                if not named or not all(named):
+                    raise ValueError
+            except (ValueError, KeyError, TypeError, RecursionError):
+                shape = f'{{"source": {_END}, "target": {_END}, "{kind}": {_SHAPES[kind]}}}'
+                raise DataError(f"{where} is no label of a link; expected {shape}") from None
+            try:
+                link = find_edge((source, predicted, target))
+                found = [[find_edge(step) for step in path] for path in named]
+            except DataError as error:
+                raise DataError(f"{where}: {error}") from None
+            if link in seen:
+                raise DataError(f"{where}: the link from {source} to {target} has a label already; expected one")
+            seen.add(link)
+            yield where, link, found
+
+
+def _node(kind: Any, number: Any) -> str:
+    if not isinstance(kind, str) or not isinstance(number, int | str):
+        raise TypeError
+    return f"{kind}:{number}"
+
+
+def _step(source_type: Any, source: Any, relation: Any, target_type: Any, target: Any) -> Row:
+    if not isinstance(relation, str):
+        raise TypeError
+    return _node(source_type, source), relation, _node(target_type, target)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import DeviceError
+from powerlink.explainers.proposals import as_proposer
 from powerlink.explainers.protocol import AnyExplainer, described
-from powerlink.explainers.scored_paths import as_proposer
 from powerlink.explanation import Explanation, MadeBy, Query, Status
 from powerlink.memory import Budget, ran_out_of_memory
 from powerlink.models.checkpoint import versions

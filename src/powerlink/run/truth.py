@@ -21,8 +21,7 @@ from powerlink.errors import DataError, SettingsError, UnknownNameError
 from powerlink.explainers.catalog import find_recipe
 from powerlink.explainers.protocol import AnyExplainer, Fitted, Proposer
 from powerlink.explanation import Explanation, Query
-from powerlink.kg.explained_links import Triple
-from powerlink.kg.known_reasons import KnownReasons
+from powerlink.kg.explained_links import KnownReasons, Triple
 from powerlink.kg.planted import Planted, true_reasons
 from powerlink.models.rule_model import RuleModel
 from powerlink.models.session import Session
@@ -37,9 +36,8 @@ from powerlink.run.ledger import Ledger
 from powerlink.run.progress import Told, adding_up, nobody
 from powerlink.run.watched import Measured, WatchedJob
 from powerlink.verify.choice import Select
-from powerlink.verify.first_right import Held, Match, TruthTable, first_right, pooled, rows_of
+from powerlink.verify.first_right import Held, Match, Reach, TruthTable, first_right, pooled, rows_of
 from powerlink.verify.ground_truth import READINGS
-from powerlink.verify.within_reach import Reach
 
 FLOORS = ("gradient", "low-degree", "shortest", "random")
 DEPTH = 10  # paths shown: how far the mean reciprocal rank looks

@@ -39,14 +39,9 @@ class Carried:
 
     def at(self, index: Tensor) -> Carried:
         """Return the same of the evidence at some places (…), flat; nothing is carried where a place is −1."""
-        place, there = index.flatten().clamp(min=0), index.flatten() >= 0
-        if not self.drop.numel():
-            nothing = self.drop.new_zeros(place.shape)
-            return Carried(nothing, nothing.unsqueeze(1).expand(-1, self.alone.size(1)), nothing, self.base)
-        drop, alone, together = (
-            torch.where(there.view(-1, *[1] * (number.dim() - 1)), number[place], 0.0)
-            for number in (self.drop, self.alone, self.together)
-        )
+        numbers = (self.drop, self.alone, self.together)
+        # a place of −1 is the last one, where a zero is put
+        drop, alone, together = (torch.cat([n, n.new_zeros(1, *n.shape[1:])])[index.flatten()] for n in numbers)
         return Carried(drop, alone, together, self.base)
 
 
@@ -59,7 +54,9 @@ def measure_carried(oracle: Oracle, graph: ComputationGraph, evidence: EvidenceB
     fewer layers than paths have hops, and evidence with such a fact carries nothing together.
     """
     base = oracle.now()
-    subsets = _subsets(evidence.edges.size(1), graph.device)  # (M, L)
+    most = evidence.edges.size(1)
+    numbers = torch.arange(1, 2**most, device=graph.device).unsqueeze(1)
+    subsets = (numbers >> torch.arange(most, device=graph.device)) % 2 == 1  # (M, L) but the empty one; the last is all
     fact = fact_of(graph, evidence.edges)
     seen = oracle.sees(evidence.edges)
     removed = torch.where(subsets & seen.unsqueeze(1), fact.unsqueeze(1), -1)  # (P, M, L)
@@ -76,13 +73,6 @@ def measure_carried(oracle: Oracle, graph: ComputationGraph, evidence: EvidenceB
     together = (fall * (2 * (size % 2) - 1) * own).sum(1)
     whole = (seen == there).all(1)  # else the sum cancels but for rounding
     return Carried(fall[:, -1], fall[:, size == 1] * there, torch.where(whole, together, 0.0), base)
-
-
-def _subsets(size: int, device: torch.device) -> Tensor:
-    """List the subsets of `size` places without the empty one, (2^size − 1, size) bool; the last one is all of them."""
-    numbers = torch.arange(1, 2**size, device=device).unsqueeze(1)
-    chosen: Tensor = (numbers >> torch.arange(size, device=device)) % 2 == 1
-    return chosen
 
 
 def _distinct(sets: Tensor, size: int) -> tuple[Tensor, Tensor]:

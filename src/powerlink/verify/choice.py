@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from powerlink.evidence import EvidenceBatch, fact_of
+from powerlink.evidence import EvidenceBatch, fact_of, first_of_each
 from powerlink.explainers.protocol import Oracle
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import expand_rows, row_pointer
@@ -39,9 +39,8 @@ class Choice:
 
     def edges_of(self, evidence: EvidenceBatch) -> Tensor:
         """Return the edges of what is shown, padded with −1: (Q, count, most)."""
-        if not evidence.count:
-            return self.index.new_full((*self.index.shape, evidence.edges.size(1)), -1)
-        return torch.where((self.index >= 0).unsqueeze(2), evidence.edges[self.index.clamp(min=0)], -1)
+        padding = evidence.edges.new_full((1, evidence.edges.size(1)), -1)  # where the index is −1
+        return torch.cat([evidence.edges, padding])[self.index]
 
 
 def choose(oracle: Oracle, graph: ComputationGraph, evidence: EvidenceBatch, select: Select, count: int) -> Choice:
@@ -57,9 +56,7 @@ def route_of(graph: ComputationGraph, evidence: EvidenceBatch) -> Tensor:
     """Number the routes, (P,): parallel paths (same nodes, other relations) share one; a set has one of its own."""
     there, edge = evidence.edges >= 0, evidence.edges.clamp(min=0)
     nodes = torch.where(evidence.is_path.unsqueeze(1), graph.target[edge], edge) if graph.num_edges else edge
-    key = [evidence.query, evidence.is_path.long(), *torch.where(there, nodes, -1).unbind(1)]
-    number: Tensor = torch.stack(key, dim=1).unique(dim=0, return_inverse=True)[1]
-    return number
+    return evidence.numbered(torch.where(there, nodes, -1))
 
 
 def core_of(graph: ComputationGraph, evidence: EvidenceBatch, carried: Carried) -> Tensor:
@@ -70,10 +67,7 @@ def core_of(graph: ComputationGraph, evidence: EvidenceBatch, carried: Carried) 
     there = evidence.edges >= 0
     slight = there & (carried.alone.abs() < DECORATIVE * carried.drop.abs().unsqueeze(1))
     spare = (evidence.size > 2) & (there & ~slight).any(1)
-    facts = torch.where(slight & spare.unsqueeze(1), -2, fact_of(graph, evidence.edges))
-    key = [evidence.query, evidence.is_path.long(), *facts.unbind(1)]
-    number: Tensor = torch.stack(key, dim=1).unique(dim=0, return_inverse=True)[1]
-    return number
+    return evidence.numbered(torch.where(slight & spare.unsqueeze(1), -2, fact_of(graph, evidence.edges)))
 
 
 def choose_by_carried(graph: ComputationGraph, evidence: EvidenceBatch, carried: Carried, count: int) -> Choice:
@@ -96,12 +90,11 @@ def choose_by_carried(graph: ComputationGraph, evidence: EvidenceBatch, carried:
     order = order[evidence.query[order].argsort(stable=True)]
     counts = reason | (carried.drop > NOISE * size)
     order = order[counts[order]]
-    order = order[_first_of_each(route_of(graph, evidence)[order])]
-    order = order[_first_of_each(core[order])]
+    order = order[first_of_each(route_of(graph, evidence)[order])]
+    order = order[first_of_each(core[order])]
     index = _by_query(evidence.query[order], order, graph.num_queries, count)
     witnesses = torch.bincount(core, minlength=1)[core]
-    stands_for = torch.where(index >= 0, witnesses[index.clamp(min=0)], 0) if evidence.count else index + 1
-    return Choice(index, stands_for, carried)
+    return Choice(index, torch.cat([witnesses, witnesses.new_zeros(1)])[index], carried)
 
 
 def is_reason(evidence: EvidenceBatch, carried: Carried) -> Tensor:
@@ -109,21 +102,13 @@ def is_reason(evidence: EvidenceBatch, carried: Carried) -> Tensor:
     size = carried.base.abs().clamp(min=1.0)
     largest = torch.zeros_like(size).scatter_reduce(0, evidence.query, carried.drop, "amax")
     least = torch.maximum(SLIGHT * largest, NOISE * size)
-    return (carried.together > (resolution(size.dtype) * size)[evidence.query]) & (
-        carried.strongest >= least[evidence.query]
-    )
+    joint = carried.together > (resolution(size.dtype) * size)[evidence.query]
+    return joint & (carried.strongest >= least[evidence.query])
 
 
 def resolution(kind: torch.dtype) -> float:
     """Return which differences of logits, relative to their size, are told apart by rounding alone."""
     return 8 * torch.finfo(kind).eps
-
-
-def _first_of_each(number: Tensor) -> Tensor:
-    """Return the places where a number occurs for the first time, ascending."""
-    first = number.new_full((int(number.max()) + 1 if number.numel() else 0,), number.numel())
-    place = torch.arange(number.numel(), device=number.device)
-    return (first.scatter_reduce(0, number, place, "amin")[number] == place).nonzero().squeeze(1)
 
 
 def _by_query(query: Tensor, values: Tensor, num_queries: int, count: int) -> Tensor:
@@ -136,7 +121,7 @@ def _by_query(query: Tensor, values: Tensor, num_queries: int, count: int) -> Te
 
 def choose_in_order(graph: ComputationGraph, evidence: EvidenceBatch, count: int) -> Choice:
     """Take each query's first `count` pieces that are different routes."""
-    fresh = _first_of_each(route_of(graph, evidence))
+    fresh = first_of_each(route_of(graph, evidence))
     index = _by_query(evidence.query[fresh], fresh, graph.num_queries, count)
     return Choice(index, (index >= 0).long())
 

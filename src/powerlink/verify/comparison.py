@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from powerlink.explanation import Explanation, Fact
-from powerlink.verify.metrics import Figure, Measurement, bootstrap_interval, readings, was_measured
+from powerlink.verify.metrics import Figure, Measurement, mean_over, readings, was_measured
 
 TOPS = (1, 3, 5)
 PATHS_COMPARED = 5
@@ -19,15 +20,8 @@ FEWEST = 3  # queries: of fewer, resampling says nothing
 
 
 @dataclass(frozen=True)
-class Difference:
-    """How far a mean lies from the reference's, with its 95 % interval: queries are resampled in pairs."""
-
-    metric: str
-    protocol: Measurement
-    mean: float
-    low: float
-    high: float
-    queries: int
+class Difference(Figure):
+    """How far a mean lies from the reference's: queries are resampled in pairs."""
 
     @property
     def significant(self) -> bool:
@@ -98,28 +92,19 @@ class ModelComparison:
         return [row.explainer for row in next(iter(self.tables.values()), ())]
 
 
-ByExplainer = Mapping[
-    str, Sequence[Explanation]
-]  # explainer → its explanations, all of the same queries in the same order
+ByExplainer = Mapping[str, Sequence[Explanation]]  # the explanations of each, all of the same queries in the same order
 
 
 def compare_figures(found: ByExplainer, seed: int = 0) -> tuple[Row, ...]:
     """Summarise each explainer and set it beside the first; query by query, so that hard queries are hard for both."""
     measured = {name: _measure(explanations) for name, explanations in found.items()}
+    reference = next(iter(measured.values()), {})
     rows: list[Row] = []
     for name, values in measured.items():
-        reference = next(iter(measured.values()))
-        rows.append(
-            Row(
-                name,
-                tuple(f for key, v in values.items() if (f := figure_of(*key, v, seed)) is not None),
-                tuple(d for key, v in values.items() if (d := difference_of(*key, v, reference[key], seed)) is not None)
-                if rows
-                else (),
-                dict(Counter(e.status.value for e in found[name])),
-                len(found[name]),
-            )
-        )
+        figures = (figure_of(*key, v, seed) for key, v in values.items())
+        gaps = (difference_of(*key, v - reference[key], seed) for key, v in values.items() if rows)
+        statuses = dict(Counter(e.status.value for e in found[name]))
+        rows.append(Row(name, tuple(filter(None, figures)), tuple(filter(None, gaps)), statuses, len(found[name])))
     return tuple(rows)
 
 
@@ -127,35 +112,23 @@ _Values = NDArray[np.float64]  # (Q,); NaN where a query has no such figure
 
 
 def _measure(explanations: Sequence[Explanation]) -> dict[tuple[str, Measurement], _Values]:
-    def value(read: float | None) -> float:
-        return np.nan if read is None else read
-
     measured = was_measured(explanations)
     return {
         (metric, protocol): np.array(
-            [value(read(e) if measured or protocol == "powerlink" else None) for e in explanations], dtype=np.float64
-        )
+            [read(e) if measured or protocol == "powerlink" else None for e in explanations], dtype=np.float64
+        )  # None becomes NaN
         for metric, protocol, read in readings(TOPS)
     }
 
 
 def figure_of(metric: str, protocol: Measurement, values: _Values, seed: int) -> Figure | None:
     """Return the mean with its interval over the queries that have this figure; None where none has."""
-    there = values[~np.isnan(values)]
-    if not there.size:
-        return None
-    return Figure(metric, protocol, float(there.mean()), *bootstrap_interval(there, seed), there.size)
+    return mean_over(Figure, metric, protocol, values[~np.isnan(values)], seed)
 
 
-def difference_of(
-    metric: str, protocol: Measurement, values: _Values, reference: _Values, seed: int
-) -> Difference | None:
+def difference_of(metric: str, protocol: Measurement, gaps: _Values, seed: int) -> Difference | None:
     """Return the mean difference over the queries that have this figure in both; None where none has."""
-    gaps = values - reference
-    gaps = gaps[~np.isnan(gaps)]
-    if not gaps.size:
-        return None
-    return Difference(metric, protocol, float(gaps.mean()), *bootstrap_interval(gaps, seed), gaps.size)
+    return mean_over(Difference, metric, protocol, gaps[~np.isnan(gaps)], seed)
 
 
 def compare_paths(found: ByExplainer) -> tuple[Overlap, ...]:
@@ -175,12 +148,8 @@ def _shown(explanation: Explanation) -> _Shown:
 
 def _overlap(one: str, other: str, ones: Sequence[_Shown], others: Sequence[_Shown]) -> Overlap:
     pairs = [(a, b) for a, b in zip(ones, others, strict=True) if a[0] or b[0]]
+    if not pairs:
+        return Overlap(one, other, math.nan, math.nan, 0)
     facts = [len(a[0] & b[0]) / len(a[0] | b[0]) for a, b in pairs]
     first = [a[1] == b[1] for a, b in pairs]
-    return Overlap(
-        one,
-        other,
-        float(np.mean(facts)) if pairs else float("nan"),
-        float(np.mean(first)) if pairs else float("nan"),
-        len(pairs),
-    )
+    return Overlap(one, other, float(np.mean(facts)), float(np.mean(first)), len(pairs))

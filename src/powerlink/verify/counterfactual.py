@@ -11,7 +11,7 @@ from torch import Tensor
 from powerlink.graphs.computation_graph import ComputationGraph, target_edges
 from powerlink.graphs.edges import find_sorted
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.graphs.what_if import Removals, WhatIf, changed_nodes, nothing_but, what_if
+from powerlink.graphs.what_if import Removals, changed_nodes, what_if
 from powerlink.memory import LOGITS_PER_SCORE, Room
 from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 from powerlink.models.ranking import filtered_ranks, score_tails_of
@@ -48,21 +48,16 @@ def answers(
         part, changed = removals.slice(graph, first, last), changes.slice(graph, first, last)
         if changed.keys.numel():
             world = what_if(graph, part, changed, layers, focused=wanted is not None, by_difference=by_difference)
-            yield Answers(first, last, changed.keys, world.copy, encode_world(model, world))
+            yield Answers(first, last, changed.keys, world.copy, model.encode(world, world.sign))
         else:
             yield Answers(first, last, changed.keys, changed.keys, None)
 
 
-def encode_world(model: LinkModel, world: WhatIf) -> Embeddings:
-    """Encode copies and originals."""
-    return model.encode(world) if world.sign is None else model.encode(world, world.sign)
-
-
-def edges_of_facts(graph: ComputationGraph, owner: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (owner, edge) for both directions of the path edges (n, max_length), padding dropped."""
-    owner = owner.unsqueeze(1).expand_as(edges)[edges >= 0]
-    edge = edges[edges >= 0]
-    return torch.cat([owner, owner]), torch.cat([edge, graph.reverse[edge]])
+def edges_of_facts(graph: ComputationGraph, facts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return (row, edge) for both directions of the facts of each row (S, most), padding dropped."""
+    row, column = (facts >= 0).nonzero(as_tuple=True)
+    edge = facts[row, column]
+    return torch.cat([row, row]), torch.cat([edge, graph.reverse[edge]])
 
 
 @torch.no_grad()
@@ -76,11 +71,11 @@ def scores_without(
         assert run.copies is not None, "what is wanted is always encoded"
         ids = torch.arange(run.last - run.first, device=graph.device).unsqueeze(1)
         place = torch.searchsorted(run.keys, ids * graph.num_nodes + wanted[run.first : run.last])
-        parts.append(asked(model, run.copies, _asking(graph, query[run.first : run.last], run.row[place])))
+        parts.append(asked(model, run.copies, asking_elsewhere(graph, query[run.first : run.last], run.row[place])))
     return torch.cat(parts) if parts else graph.norm.new_empty(0)
 
 
-def _asking(graph: ComputationGraph, query: Tensor, ends: Tensor) -> Asking:
+def asking_elsewhere(graph: ComputationGraph, query: Tensor, ends: Tensor) -> Asking:
     """Ask some of a graph's queries (S,) about other rows of their ends (S, 2 or 3)."""
     return Asking.of(graph.queries[query, 1], ends, None if graph.against is None else graph.against[query])
 
@@ -148,33 +143,3 @@ def _logits_of_all(session: Session, run: Answers, triples: Tensor) -> Tensor:
     scenario, behind = run.keys // size, scenarios.numel() + torch.arange(run.keys.numel(), device=triples.device)
     changed = model.score(heads.followed_by(copies), torch.stack([scenario, relation[scenario], behind], dim=1))
     return logits.contiguous().index_put_((scenario, run.keys % size), changed)
-
-
-@torch.no_grad()
-def encode_only(
-    model: LinkModel, graph: ComputationGraph, query: Tensor, scenario: Tensor, edge: Tensor
-) -> tuple[Embeddings, Asking]:
-    """Encode the ends of each scenario's query (S,) from the edges (scenario, edge) alone; also what to ask of them."""
-    world, place = nothing_but(graph, scenario, edge, graph.ends[query])
-    return model.encode(world), _asking(graph, query, place)
-
-
-@torch.no_grad()
-def standings_with_only(
-    session: Session, graph: ComputationGraph, owner: Tensor, edge: Tensor, *, room: Room | None = None
-) -> Standing:
-    """Ask and rank every query with its ends encoded from the given facts alone.
-
-    (owner, edge) lists the edges kept per query, both directions. Other candidates keep their whole-graph encoding.
-    """
-    model = session.settled
-    everyone = torch.arange(graph.num_queries, device=graph.device)
-    embeddings, asking = encode_only(model, graph, everyone, owner, edge)
-    logits = model.score(embeddings, asking.triples)
-    at_once = max((room or Room.of(graph.device)).logits // session.messages.num_nodes, 1)
-    heads, own = asking.triples[: graph.num_queries, 0], logits[: graph.num_queries]
-    ranks = []
-    for queries, head, tail in zip(graph.queries.split(at_once), heads.split(at_once), own.split(at_once), strict=True):
-        all_tails = score_tails_of(model, embeddings, session.whole, head, queries[:, 1])
-        ranks.append(filtered_ranks(all_tails.scatter_(1, queries[:, 2:], tail.unsqueeze(1)), queries, session.known))
-    return Standing(asking.number(logits), torch.cat(ranks) if ranks else logits.double())

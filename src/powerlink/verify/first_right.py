@@ -8,19 +8,23 @@ A path is right in one of two readings:
 | `is` | all inner entities are known | all its facts are known | it equals a known one, in its facts |
 
 Head and tail never count. Without a reading, whole paths must be equalled, and entities or facts touched.
+The ceiling is for how many queries the graph holds any right path of the allowed length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from powerlink.explanation import Evidence, Explanation, Query
-from powerlink.kg.known_reasons import Reasons
+from powerlink.graphs.message_graph import MessageGraph
+from powerlink.kg.explained_links import Reasons, Triple
+from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.verify.comparison import Difference, difference_of, figure_of
 from powerlink.verify.metrics import Figure
 
@@ -28,6 +32,7 @@ Match = Literal["touches", "is"]
 TOPS = (1, 3, 5, 10)
 MRR = "MRR"
 Values = NDArray[np.float64]  # (Q,)
+FAR = np.iinfo(np.int64).max // 4
 
 
 def is_right(path: Evidence, known: Reasons, match: Match | None = None) -> bool:
@@ -53,6 +58,49 @@ def first_right(explanations: Sequence[Explanation], known: Sequence[Reasons], m
     )
 
 
+class Reach:
+    """Looks for right paths by distances from head, avoiding tail, and from tail, avoiding head.
+
+    Up to three facts that is exact; behind that the two halves of a path may share a node, so it may say too much.
+    Where paths must have several facts, distances do not tell: then only whole known paths do.
+    """
+
+    def __init__(self, graph: KnowledgeGraph, messages: MessageGraph, longest: int, shortest: int = 1) -> None:
+        self._graph, self._longest, self._shortest = graph, longest, shortest
+        self._row, self._source = messages.row.cpu().numpy(), messages.source.cpu().numpy()
+
+    def holds(self, query: Triple, known: Reasons, match: Match | None = None) -> bool | None:
+        """Say whether there is a right path; None where that is not cheap to tell."""
+        if match != "touches" and any(self._shortest <= len(path) <= self._longest for path in known.paths):
+            return True
+        if self._shortest > 1 and (known.entities or known.facts):
+            return None
+        if match == "is":
+            return None if known.entities or known.facts else False
+        head, relation, tail = query
+        near_head, near_tail = self._distances(head, tail), self._distances(tail, head)
+        inner = map(self._graph.entities.index, known.entities)
+        if any(near_head[e] + near_tail[e] <= self._longest for e in inner if e not in (head, tail)):
+            return True
+        facts = chain(known.facts, *known.paths) if match == "touches" else known.facts
+        return any(
+            min(near_head[u] + near_tail[v], near_head[v] + near_tail[u]) < self._longest
+            for u, r, v in (self._graph.triple(*fact) for fact in facts)
+            if u != v and (u, r, v) != (head, relation, tail)
+        )
+
+    def _distances(self, start: int, avoided: int) -> NDArray[np.int64]:
+        distance = np.full(self._graph.num_entities, FAR, dtype=np.int64)
+        distance[start] = 0
+        border = np.array([start])
+        for step in range(1, self._longest):
+            parts = [self._source[self._row[node] : self._row[node + 1]] for node in border]
+            reached = np.unique(np.concatenate(parts)) if parts else border
+            border = reached[(distance[reached] == FAR) & (reached != avoided)]
+            distance[border] = step
+        return distance
+
+
 @dataclass(frozen=True, eq=False)
 class Held:
     """One way of explaining, held against what is known of each query."""
@@ -74,8 +122,8 @@ class TruthRow:
     """What one way of explaining reaches, and how far it lies from the first one; the first has no differences."""
 
     way: str
-    figures: Mapping[str, Figure]
-    differences: Mapping[str, Difference]
+    figures: dict[str, Figure]
+    differences: dict[str, Difference]
     seconds: float
     places: Sequence[int | None]  # by query: where the first right path stands, from 1
 
@@ -101,21 +149,14 @@ def rows_of(held: Sequence[Held], depth: int, seed: int = 0, unit: Sequence[int]
     reference = held[0].measures(depth)
     rows: list[TruthRow] = []
     for one in held:
-        figures, gaps = {}, {}
+        row = TruthRow(one.way, {}, {}, one.seconds, [int(p) if np.isfinite(p) else None for p in one.places])
         for name, values in one.measures(depth).items():
-            figures[name] = figure_of(name, "powerlink", _mean_of(values, groups), seed)
-            if rows:
-                gap = _mean_of(values - reference[name], groups)
-                gaps[name] = difference_of(name, "powerlink", gap, np.zeros_like(gap), seed)
-        rows.append(
-            TruthRow(
-                one.way,
-                {name: figure for name, figure in figures.items() if figure is not None},
-                {name: gap for name, gap in gaps.items() if gap is not None},
-                one.seconds,
-                [int(place) if np.isfinite(place) else None for place in one.places],
-            )
-        )
+            if figure := figure_of(name, "powerlink", _mean_of(values, groups), seed):
+                row.figures[name] = figure
+            gap = _mean_of(values - reference[name], groups)
+            if rows and (difference := difference_of(name, "powerlink", gap, seed)):
+                row.differences[name] = difference
+        rows.append(row)
     return tuple(rows)
 
 

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from powerlink.explanation import Explanation
 
@@ -33,6 +34,9 @@ class Figure:
     queries: int
 
 
+AnyFigure = TypeVar("AnyFigure", bound=Figure)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """All figures of a set of explanations."""
@@ -46,7 +50,7 @@ def evaluate(explanations: Sequence[Explanation], seed: int = 0) -> Evaluation:
     """Summarise explanations in both protocols."""
     tops = sorted({m for e in explanations for m in e.without_top})
     figures = [
-        _figure(name, protocol, [value for e in explanations if (value := read(e)) is not None], seed)
+        mean_over(Figure, name, protocol, np.array([v for v in map(read, explanations) if v is not None], float), seed)
         for name, protocol, read in readings(tops)
         if protocol == "powerlink" or was_measured(explanations)
     ]
@@ -119,15 +123,16 @@ def _kept_by_these(e: Explanation) -> float | None:
     return None if e.only_these is None or e.score is None else e.only_these.score - e.score
 
 
-def _figure(metric: str, protocol: Measurement, values: list[float], seed: int) -> Figure | None:
-    if not values:
+def mean_over(
+    kind: type[AnyFigure], metric: str, protocol: Measurement, values: NDArray[np.float64], seed: int
+) -> AnyFigure | None:
+    """Return the mean of values (n,), one of each query, with its interval; None of no values."""
+    if not values.size:
         return None
-    array = np.asarray(values, dtype=np.float64)
-    low, high = bootstrap_interval(array, seed)
-    return Figure(metric, protocol, float(array.mean()), low, high, len(values))
+    return kind(metric, protocol, float(values.mean()), *bootstrap_interval(values, seed), values.size)
 
 
-def bootstrap_interval(values: np.ndarray, seed: int, share: float = 0.95) -> tuple[float, float]:
+def bootstrap_interval(values: NDArray[np.float64], seed: int, share: float = 0.95) -> tuple[float, float]:
     """Return the percentile bootstrap interval of the mean, resampling queries."""
     generator = np.random.default_rng(seed)
     at_once = max(PICKS_AT_ONCE // values.size, 1)

@@ -9,17 +9,17 @@ from torch import Tensor
 
 from powerlink.errors import SettingsError
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.graphs.what_if import Removals
+from powerlink.graphs.what_if import Removals, nothing_but
 from powerlink.memory import Room
-from powerlink.models.protocol import LinkModel
+from powerlink.models.protocol import Embeddings, LinkModel
+from powerlink.models.ranking import filtered_ranks, score_tails_of
 from powerlink.models.session import Session
-from powerlink.questions import asked, asking_of
+from powerlink.questions import Asking, asked, asking_of
 from powerlink.verify.counterfactual import (
     Standing,
+    asking_elsewhere,
     edges_of_facts,
-    encode_only,
     scores_without,
-    standings_with_only,
     standings_without,
 )
 
@@ -56,33 +56,50 @@ class Removal:
 
     def without(self, question: Tensor, facts: Tensor) -> Tensor:
         """Return each question's number on its computation graph without some facts: (S,)."""
-        removals = Removals.of(self.graph, question.numel(), *self._edges(facts))
+        removals = Removals.of(self.graph, question.numel(), *edges_of_facts(self.graph, facts))
         return scores_without(self.model, self.graph, question, removals, room=self.room)
 
     @torch.no_grad()
     def with_only(self, question: Tensor, facts: Tensor) -> Tensor:
         """Return each question's number where nothing is left but some facts: (S,)."""
-        return asked(self.model, *encode_only(self.model, self.graph, question, *self._edges(facts)))
+        return asked(self.model, *self._encode_only(self.model, question, facts))
 
     def standings_without(self, question: Tensor, facts: Tensor) -> Standing:
         """Return numbers and ranks on the whole graph without some facts: (S,) each."""
-        scenario, edge = self._edges(facts)
-        foil = None if self.graph.foil is None else self._entities(self.graph.foil)[question]
-        edge = self.graph.edge[edge]
+        scenario, edge = edges_of_facts(self.graph, facts)
+        foil, edge = self.graph.foil, self.graph.edge[edge]
+        if foil is not None:
+            foil = torch.where(foil >= 0, self.graph.entity[foil.clamp(min=0)], -1)[question]
         return standings_without(self._ranked, self.graph.queries[question], scenario, edge, foils=foil, room=self.room)
 
+    @torch.no_grad()
     def standings_with_only(self, facts: Tensor) -> Standing:
-        """Return every question's number and rank where only some facts are left, (Q, most): (Q,) each."""
-        return standings_with_only(self._ranked, self.graph, *self._edges(facts), room=self.room)
+        """Return every question's number and rank, (Q,) each, with its ends encoded from some facts (Q, most) alone.
+
+        Other candidates keep their whole-graph encoding.
+        """
+        session, graph = self._ranked, self.graph
+        model, everyone = session.settled, torch.arange(graph.num_queries, device=graph.device)
+        embeddings, asking = self._encode_only(model, everyone, facts)
+        logits = model.score(embeddings, asking.triples)
+        at_once = max(self.room.logits // session.messages.num_nodes, 1)
+        heads, own = asking.triples[: graph.num_queries, 0], logits[: graph.num_queries]
+        parts = (part.split(at_once) for part in (graph.queries, heads, own))
+        ranks = []
+        for queries, head, tail in zip(*parts, strict=True):
+            all_tails = score_tails_of(model, embeddings, session.whole, head, queries[:, 1])
+            all_tails.scatter_(1, queries[:, 2:], tail.unsqueeze(1))
+            ranks.append(filtered_ranks(all_tails, queries, session.known))
+        return Standing(asking.number(logits), torch.cat(ranks) if ranks else logits.double())
+
+    def _encode_only(self, model: LinkModel, question: Tensor, facts: Tensor) -> tuple[Embeddings, Asking]:
+        """Encode the ends of some questions (S,) from some facts alone; also what to ask of them."""
+        graph = self.graph
+        world, place = nothing_but(graph, *edges_of_facts(graph, facts), graph.ends[question])
+        return model.encode(world), asking_elsewhere(graph, question, place)
 
     @property
     def _ranked(self) -> Session:
         if self.session is None:
             raise SettingsError("this model can be asked for scores alone, and not for ranks")
         return self.session
-
-    def _edges(self, facts: Tensor) -> tuple[Tensor, Tensor]:
-        return edges_of_facts(self.graph, torch.arange(facts.size(0), device=facts.device), facts)
-
-    def _entities(self, nodes: Tensor) -> Tensor:
-        return torch.where(nodes >= 0, self.graph.entity[nodes.clamp(min=0)], -1)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from powerlink.errors import SettingsError
-from powerlink.explainers.learned.learner import WeightedTerms, learn_mask
+from powerlink.explainers.learned.learner import learn_mask
 from powerlink.explainers.learned.masks import FreeLogits
-from powerlink.explainers.learned.terms import Entropy, KeepPrediction, TotalSize, counterfactual
+from powerlink.explainers.learned.terms import WeightedTerms, counterfactual, keep_prediction, mask_entropy, mask_sum
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
@@ -41,9 +41,9 @@ class GNNExplainer:
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Learn a logit per edge, all queries of the batch together."""
         terms: WeightedTerms = [
-            (self.prediction_weight, KeepPrediction(model, graph)),
-            (self.size_weight, TotalSize(graph)),
-            (self.entropy_weight, Entropy(graph)),
+            (self.prediction_weight, keep_prediction(model, graph)),
+            (self.size_weight, mask_sum(graph)),
+            (self.entropy_weight, mask_entropy(graph)),
             *counterfactual(self.counterfactual_weight, model, graph),
         ]
         return EdgeScores.of_kept(graph, learn_mask(FreeLogits(graph, seed=seed), terms, steps=self.steps, lr=self.lr))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from powerlink.explainers.learned.masks import Mask, mask_of
-from powerlink.explainers.learned.terms import Term
+from powerlink.explainers.learned.terms import WeightedTerms
 from powerlink.models.recorded_step import RecordedIfPossible
-
-WeightedTerms = Sequence[tuple[float, Term]]
 
 
 def learn_mask(mask: Mask, terms: WeightedTerms, *, steps: int, lr: float) -> Tensor:

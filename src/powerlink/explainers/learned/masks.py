@@ -18,6 +18,7 @@ from powerlink.kernels.keyed_random import keyed_uniform, keys_of
 from powerlink.kernels.segments import gather
 
 Combination = Literal["concat", "euclidean"]
+SPREAD = 0.1  # how far from where they start free logits are drawn
 
 
 class Mask(Protocol):
@@ -27,20 +28,16 @@ class Mask(Protocol):
 
     def logits(self) -> Tensor:
         """Return the logits of the kept edges: (E,)."""
-        ...
 
 
 class FreeLogits:
-    """A free logit per kept edge, started by chance within ±`spread` around zero, or around `start` (E,).
+    """A free logit per kept edge, begun near zero, or near `start` (E,); its chance is that of (seed, query, edge)."""
 
-    Chance follows from (seed, query, edge).
-    """
-
-    def __init__(self, graph: ComputationGraph, *, seed: int, spread: float = 0.1, start: Tensor | None = None) -> None:
+    def __init__(self, graph: ComputationGraph, *, seed: int, start: Tensor | None = None) -> None:
         edges = graph.kept_edges
         head, relation, tail = graph.queries[edges.query].unbind(1)
         draws = keyed_uniform(keys_of(seed, head, relation, tail, graph.edge[edges.index]), 1).squeeze(1)
-        drawn = spread * (2 * draws - 1)
+        drawn = SPREAD * (2 * draws - 1)
         self._logits = (drawn if start is None else start.to(drawn) + drawn).requires_grad_()
         self.parameters = [self._logits]
 
@@ -63,15 +60,7 @@ class TripletScorer:
         rows = [self._nodes[graph.head], self._relations[graph.queries[:, 1]], self._nodes[graph.tail]]
         self._target = torch.cat(rows, dim=1).unsqueeze(1)  # (Q, 1, 3d)
         self._combination = combination
-        edges = graph.kept_edges
-        self._rows = EdgeRows(
-            edges.source,
-            edges.target,
-            edges.query * self._relations.size(0) + edges.relation,
-            graph.num_nodes,
-            graph.num_queries * self._relations.size(0),
-            tuple(torch.bincount(edges.query, minlength=graph.num_queries).tolist()),
-        )
+        self._rows = rows_of_edges(graph, self._relations.size(0))
         inputs = 6 * self._nodes.size(1) if combination == "concat" else 3
         keys = keys_of(seed, *graph.queries.unbind(1))
         self.first, self.first_bias, self.second, self.second_bias, self.last, self.last_bias = self.parameters = [
@@ -138,6 +127,15 @@ def initial_weights(keys: Tensor, inputs: int, hidden: int) -> list[Tensor]:
         weight, bias = draws.split([fan_in * fan_out, fan_out], dim=1)
         parts += [weight.reshape(-1, fan_in, fan_out).contiguous(), bias.contiguous()]
     return parts
+
+
+def rows_of_edges(graph: ComputationGraph, relations: int = 0) -> EdgeRows:
+    """Say which rows a kept edge gathers: its nodes', and its query's, which has one for each of some `relations`."""
+    edges = graph.kept_edges
+    sizes = tuple(torch.bincount(edges.query, minlength=graph.num_queries).tolist())
+    slot = edges.query * relations + edges.relation if relations else edges.query
+    slots = graph.num_queries * max(relations, 1)
+    return EdgeRows(edges.source, edges.target, slot, graph.num_nodes, slots, sizes)
 
 
 def features_of(graph: ComputationGraph) -> tuple[Tensor, Tensor]:

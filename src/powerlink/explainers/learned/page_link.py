@@ -10,9 +10,9 @@ from torch import Tensor
 
 from powerlink.errors import SettingsError
 from powerlink.explainers.learned.gnn_explainer import check_descent
-from powerlink.explainers.learned.learner import WeightedTerms, learn_mask
+from powerlink.explainers.learned.learner import learn_mask
 from powerlink.explainers.learned.masks import FreeLogits
-from powerlink.explainers.learned.terms import KeepPrediction, counterfactual
+from powerlink.explainers.learned.terms import WeightedTerms, counterfactual, keep_prediction
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.explainers.remarks import NO_WALK, remarks_where
 from powerlink.graphs.computation_graph import ComputationGraph
@@ -54,7 +54,7 @@ class PaGELink:
         """Learn a logit per edge, all queries of the batch together."""
         paths = BestPaths(graph, count=self.best, longest=self.longest, on=self.on_weight, off=self.off_weight)
         terms: WeightedTerms = [
-            (self.prediction_weight, KeepPrediction(model, graph)),
+            (self.prediction_weight, keep_prediction(model, graph)),
             (1.0, paths),
             *counterfactual(self.counterfactual_weight, model, graph),
         ]

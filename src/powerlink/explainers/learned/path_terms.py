@@ -39,15 +39,11 @@ class PowerPath:
         self._num_queries = graph.num_queries
         self._shortest = shortest
         self._edges, self._hops = _hops_on_walks(graph, longest)
-        counts = torch.stack(self._powers(None), dim=1)  # (Q, lengths) log number of walks
-        self._log_counts = counts
-        self._has_walk = counts.isfinite()
+        ones = torch.zeros_like(self._edges, dtype=torch.float64)  # as logarithms
+        self._log_counts = self._powers(ones)  # (Q, lengths) log number of walks
+        self._has_walk = self._log_counts.isfinite()
         self.active = self._has_walk.any(1)
         self._any_active = bool(self.active.any())  # asked here, once: in a step a GPU would have to be waited for
-
-    def on_path_probability(self, logits: Tensor) -> Tensor:
-        """Return P_on of each query, (Q,); meaningful where the query is active."""
-        return self._log_probability(logits).exp()
 
     def __call__(self, logits: Tensor) -> Tensor:
         return torch.where(self.active, -self._log_probability(logits), logits.new_zeros(()))
@@ -56,7 +52,7 @@ class PowerPath:
         if not self._any_active:
             return logits.new_zeros(self._num_queries) + 0 * logits.sum()
         log_mask = torch.nn.functional.logsigmoid(gather(logits, self._edges))
-        powers = torch.stack(self._powers(log_mask), dim=1)  # (Q, lengths)
+        powers = self._powers(log_mask)  # (Q, lengths)
         lengths = torch.arange(powers.size(1), device=powers.device) + self._shortest
         # A length without a walk is −inf in both; keep its NaN out of value and gradient alike.
         masked = powers.masked_fill(~self._has_walk, 0.0) - self._log_counts.masked_fill(~self._has_walk, 0.0)
@@ -64,22 +60,19 @@ class PowerPath:
         safe = mean_edge.masked_fill(~self.active.unsqueeze(1), 0.0)
         return torch.logsumexp(safe, dim=1) - self._has_walk.sum(1).clamp(min=1).to(safe.dtype).log()
 
-    def _powers(self, log_mask: Tensor | None) -> list[Tensor]:
-        """Return log Σ over walks of each length, (Q,) per length; with no mask, the log number of walks."""
+    def _powers(self, log_mask: Tensor) -> Tensor:
+        """Return log Σ over walks of each length: (Q, lengths); of a mask of ones, the log number of walks."""
         powers = []
         reached: Tensor | None = None  # log weight of all walks from the head to each node of the last hop
         for length, hop in enumerate(self._hops, start=1):
-            if log_mask is None:
-                step = torch.zeros_like(hop.edge, dtype=torch.float64)
-            else:
-                step = gather(log_mask, hop.edge)
+            step = gather(log_mask, hop.edge)
             if reached is not None:
                 step = step + gather(reached, hop.source)
             reached = segment_logsumexp(step, hop.target, hop.num_nodes)
             if length >= self._shortest:
                 at_tail = reached.new_full((self._num_queries,), -torch.inf)
                 powers.append(at_tail.index_copy(0, hop.query, gather(reached, hop.at_tail)))
-        return [power if log_mask is None else power.to(log_mask.dtype) for power in powers]
+        return torch.stack(powers, dim=1)
 
 
 def _hops_on_walks(graph: ComputationGraph, longest: int) -> tuple[Tensor, list[_Hop]]:
@@ -101,16 +94,8 @@ def _hops_on_walks(graph: ComputationGraph, longest: int) -> tuple[Tensor, list[
         after, target = edges.target[edge].unique(return_inverse=True)
         is_tail = after == graph.tail[graph.query_of_node[after]]
         at_tail = is_tail.nonzero().squeeze(1)
-        hops.append(
-            _Hop(
-                edge,
-                place[edges.source[edge]],
-                target,
-                after.numel(),
-                at_tail,
-                graph.query_of_node[after[at_tail]],
-            )
-        )
+        query = graph.query_of_node[after[at_tail]]
+        hops.append(_Hop(edge, place[edges.source[edge]], target, after.numel(), at_tail, query))
         before = after
     everyone, place = torch.cat([hop.edge for hop in hops]).unique(return_inverse=True)
     places = place.split([hop.edge.numel() for hop in hops])

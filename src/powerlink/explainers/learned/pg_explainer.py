@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import MismatchError, SettingsError
-from powerlink.explainers.learned.learner import Descent, WeightedTerms
-from powerlink.explainers.learned.masks import features_of, initial_weights, mask_of
-from powerlink.explainers.learned.terms import Entropy, KeepPrediction, TotalSize, counterfactual
+from powerlink.explainers.learned.learner import Descent
+from powerlink.explainers.learned.masks import features_of, initial_weights, mask_of, rows_of_edges
+from powerlink.explainers.learned.terms import WeightedTerms, counterfactual, keep_prediction, mask_entropy, mask_sum
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.explainers.weights import Weights, load_weights
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.kernels.edge_mlp import EdgeRows, edge_mlp
+from powerlink.kernels.edge_mlp import edge_mlp
 from powerlink.kernels.keyed_random import keyed_uniform, keys_of
 from powerlink.models.protocol import LinkModel
 from powerlink.models.session import Session
@@ -66,7 +66,10 @@ class PGFitting:
         first = next(iter(batches), None)
         if first is None:
             raise SettingsError("there is no query to fit on")
-        parts = self._start(first, seed)
+        nodes = features_of(first)[0]
+        key = keys_of(seed, torch.zeros(1, dtype=torch.long, device=first.device))
+        drawn = initial_weights(key, (6 if self.reads_relations else 5) * nodes.size(1), self.hidden)
+        parts = [part.to(nodes.dtype).requires_grad_() for part in drawn]
         descent = Descent(parts, self.lr)
 
         def prepared(graph: ComputationGraph) -> tuple[ComputationGraph, PairScorer, WeightedTerms]:
@@ -83,19 +86,12 @@ class PGFitting:
 
     def terms(self, model: LinkModel, graph: ComputationGraph) -> WeightedTerms:
         """Return what the mask is rewarded for."""
-        terms: WeightedTerms = [
-            (self.prediction_weight, KeepPrediction(model, graph)),
-            (self.size_weight, TotalSize(graph)),
-            (self.entropy_weight, Entropy(graph)),
+        return [
+            (self.prediction_weight, keep_prediction(model, graph)),
+            (self.size_weight, mask_sum(graph)),
+            (self.entropy_weight, mask_entropy(graph)),
             *counterfactual(self.counterfactual_weight, model, graph),
         ]
-        return terms
-
-    def _start(self, graph: ComputationGraph, seed: int) -> list[Tensor]:
-        nodes = features_of(graph)[0]
-        key = keys_of(seed, torch.zeros(1, dtype=torch.long, device=graph.device))
-        drawn = initial_weights(key, (6 if self.reads_relations else 5) * nodes.size(1), self.hidden)
-        return [part.to(nodes.dtype).requires_grad_() for part in drawn]
 
     def _temperature(self, epoch: int) -> float:
         share = epoch / max(self.epochs - 1, 1)
@@ -161,14 +157,8 @@ class PairScorer:
         self.parameters = parts
         self._graph = graph
         self._nodes, self._relations = features_of(graph)
-        edges = graph.kept_edges
-        sizes = tuple(torch.bincount(edges.query, minlength=graph.num_queries).tolist())
         self._inputs = parts[0].size(1) // self._nodes.size(1)
-        slot, num_slots = edges.query, graph.num_queries
-        if self._inputs == 6:
-            num_slots *= self._relations.size(0)
-            slot = edges.query * self._relations.size(0) + edges.relation
-        self._rows = EdgeRows(edges.source, edges.target, slot, graph.num_nodes, num_slots, sizes)
+        self._rows = rows_of_edges(graph, self._relations.size(0) if self._inputs == 6 else 0)
 
     def logits(self) -> Tensor:
         """Return the logits of the kept edges: (E,)."""

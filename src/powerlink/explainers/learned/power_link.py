@@ -10,7 +10,7 @@ from powerlink.errors import SettingsError
 from powerlink.explainers.learned.learner import learn_mask
 from powerlink.explainers.learned.masks import FreeLogits, Mask, TripletScorer
 from powerlink.explainers.learned.path_terms import PowerPath
-from powerlink.explainers.learned.terms import KeepPrediction, Size, Term, counterfactual
+from powerlink.explainers.learned.terms import WeightedTerms, counterfactual, keep_prediction, mask_norm
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.explainers.remarks import NO_WALK, remarks_where
 from powerlink.graphs.computation_graph import ComputationGraph
@@ -75,10 +75,10 @@ class PowerLink:
         """Learn one mask per query, all of the batch together."""
         path = PowerPath(graph, self.order, self.min_order)
         with exact_but_for_the_scorer():
-            terms: list[tuple[float, Term]] = [
-                (self.prediction_weight, KeepPrediction(model, graph)),
+            terms: WeightedTerms = [
+                (self.prediction_weight, keep_prediction(model, graph)),
                 (self.path_weight, path),
-                (self.size_weight, Size(graph)),
+                (self.size_weight, mask_norm(graph)),
                 *counterfactual(self.counterfactual_weight, model, graph),
             ]
             mask = learn_mask(self._mask(graph, seed), terms, steps=self.steps, lr=self.lr)

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from powerlink.errors import SettingsError
 from powerlink.explainers.learned.gnn_explainer import check_descent
-from powerlink.explainers.learned.learner import WeightedTerms, learn_mask
+from powerlink.explainers.learned.learner import learn_mask
 from powerlink.explainers.learned.masks import FreeLogits
 from powerlink.explainers.learned.path_terms import PowerPath
-from powerlink.explainers.learned.terms import Faithful, Size, counterfactual
+from powerlink.explainers.learned.terms import WeightedTerms, counterfactual, keep_as_is, mask_norm
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.explainers.remarks import NO_WALK, remarks_where
 from powerlink.explainers.slopes import FLOOR, fact_slopes, share_of_largest
@@ -29,8 +29,8 @@ class PowerLinkPlus:
     """Edge scores that alone keep the prediction as it is, without which it is lost, and that line up into walks.
 
     What differs from Power-Link: a number per edge instead of a scorer, started from the slopes; few large steps; the
-    prediction is to stay as it is instead of growing surer (`Faithful`); and the rest of the graph is to lose it
-    (`Counterfactual`). The mask says how much hangs on which edges. Paths are searched by the slopes, which order them
+    prediction is to stay as it is instead of growing surer (`keep_as_is`); and the rest of the graph is to lose it
+    (`lose_prediction`). The mask says how much hangs on which edges. Paths are searched by the slopes, which order them
     better than any mask did (docs/results/paper-protocol.md).
     """
 
@@ -57,10 +57,10 @@ class PowerLinkPlus:
         slopes = fact_slopes(model, graph, points=2)
         path = PowerPath(graph, self.order, self.min_order)
         terms: WeightedTerms = [
-            (self.prediction_weight, Faithful(model, graph)),
+            (self.prediction_weight, keep_as_is(model, graph)),
             *counterfactual(self.counterfactual_weight, model, graph),
             (self.path_weight, path),
-            (self.size_weight, Size(graph)),
+            (self.size_weight, mask_norm(graph)),
         ]
         mask = FreeLogits(graph, seed=seed, start=self.start * _flattened(slopes, graph))
         learned = learn_mask(mask, terms, steps=self.steps, lr=self.lr)
