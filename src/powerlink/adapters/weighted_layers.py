@@ -19,7 +19,7 @@ from torch.func import functional_call
 from torch_geometric.nn import MessagePassing
 
 from powerlink.adapters.messages import Make, MessageArguments
-from powerlink.adapters.traced_edges import ADDED, TracedEdges
+from powerlink.adapters.traced_edges import ADDED, TracedEdges, plain
 from powerlink.errors import ModelError
 
 LayerCall = tuple[str, int]  # a layer's name, and how often it was called before in the same pass
@@ -146,7 +146,7 @@ class Pass:
         if not self.saves:
             self._by_edge.watch(call[0], "forward", others, index.size(1))
         elif needed is not None:
-            kept = some(needed[index.plain[1]])
+            kept = some(needed[plain(index)[1]])
             for name, value in self._by_edge.of(call[0], "forward", others, index.size(1)).items():
                 arguments[name] = value[kept]
             arguments[place] = index[:, kept]
@@ -158,12 +158,12 @@ class Pass:
 
     def _before_propagate(self, layer: MessagePassing, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         edge_index, *rest = inputs
-        self._current[layer], self._ends[layer] = self._edges_of(layer, edge_index), _plain(edge_index)
+        self._current[layer], self._ends[layer] = self._edges_of(layer, edge_index), plain(edge_index)
         return (self._ends[layer], *rest)
 
     def _before_edge_update(self, layer: MessagePassing, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         edge_index, *rest = inputs
-        return (_plain(edge_index), *rest)
+        return (plain(edge_index), *rest)
 
     def _message(self, layer: MessagePassing, make: Make, /, **arguments: Any) -> Tensor:
         """Make a layer's messages as it makes them, perhaps piece by piece."""
@@ -191,7 +191,7 @@ class Pass:
         if isinstance(edge_index, TracedEdges) and torch.equal(edge_index.edge[0], edge_index.edge[1]):
             edge = edge_index.edge[1]
             return torch.where(edge == ADDED, self._edges.size(1), edge)
-        if type(edge_index) is Tensor and torch.equal(edge_index, self._edges.plain):
+        if type(edge_index) is Tensor and torch.equal(edge_index, plain(self._edges)):
             return self._edges.edge[0]
         raise ModelError(
             f"layer {self._names[layer]!r} ({type(layer).__name__}) passes messages over other edges than the "
@@ -213,10 +213,6 @@ def _are_rows(value: Any) -> bool:
 
 def _are_edges(value: Any) -> bool:
     return isinstance(value, TracedEdges) and value.dim() == 2 and value.size(0) == 2
-
-
-def _plain(edge_index: Any) -> Any:
-    return edge_index.plain if isinstance(edge_index, TracedEdges) else edge_index
 
 
 def run_detached(module: nn.Module, replaced: dict[str, Tensor], *args: Any, **kwargs: Any) -> Any:
