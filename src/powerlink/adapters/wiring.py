@@ -45,19 +45,18 @@ def wire(graph: Any, inverse: Inverse | Sequence[int], names: Any = None, relati
 
 
 def _edge_types(count: int, inverse: Inverse | Sequence[int]) -> Tensor:
-    facts = torch.arange(count)
-    if not isinstance(inverse, str):
-        types = torch.as_tensor(list(inverse), dtype=torch.long)
-        if types.numel() == count:
-            types = torch.cat([types, torch.full_like(types, NOT_PASSED)])
-        if types.numel() != 2 * count:
-            raise MismatchError(
-                f"edge types are needed for {count} relations, or for them and their inverses ({2 * count}), but "
-                f"{types.numel()} are given"
-            )
-        return types
-    back = {"added": facts + count, "none": torch.full_like(facts, NOT_PASSED), "same": facts}[inverse]
-    return torch.cat([facts, back])
+    facts, nowhere = torch.arange(count), torch.full((count,), NOT_PASSED)
+    if isinstance(inverse, str):
+        return torch.cat([facts, {"added": facts + count, "none": nowhere, "same": facts}[inverse]])
+    types = torch.as_tensor(list(inverse), dtype=torch.long)
+    if types.numel() == count:
+        return torch.cat([types, nowhere])
+    if types.numel() != 2 * count:
+        raise MismatchError(
+            f"edge types are needed for {count} relations, or for them and their inverses ({2 * count}), but "
+            f"{types.numel()} are given"
+        )
+    return types
 
 
 def _graph_of_data(data: Data, inverse: Inverse | Sequence[int], names: Any, relation_names: Any) -> KnowledgeGraph:
@@ -106,18 +105,16 @@ def _wire_hetero(data: HeteroData, inverse: Inverse | Sequence[int], names: Mapp
     if inverse == "added":
         mirror = {kind: twin for kind in edges if (twin := _mirror_of(kind, edges)) is not None}
     facts = [kind for kind in edges if kind not in mirror]
-    position = {kind: i for i, kind in enumerate(data.edge_types)}
-    back = {twin: position[kind] for kind, twin in mirror.items()}
-    types = [position[kind] for kind in facts] + [back.get(kind, NOT_PASSED) for kind in facts]
     middles = [kind[1] for kind in facts]
     relation_names = [m if middles.count(m) == 1 else " ".join(k) for m, k in zip(middles, facts, strict=True)]
     parts = [torch.stack([edges[k][0], torch.full_like(edges[k][0], i), edges[k][1]], 1) for i, k in enumerate(facts)]
     rows = torch.cat(parts) if parts else torch.empty(0, 3, dtype=torch.long)
     graph = _graph("heterodata", rows, called, relation_names, len(called))
-    if not isinstance(inverse, str):
+    if inverse != "added":
         return Wiring(graph, _edge_types(graph.num_relations, inverse))
-    if inverse == "same":
-        return Wiring(graph, torch.tensor(types[: len(facts)] * 2))
+    position = {kind: i for i, kind in enumerate(data.edge_types)}
+    back = {twin: position[kind] for kind, twin in mirror.items()}
+    types = [position[kind] for kind in facts] + [back.get(kind, NOT_PASSED) for kind in facts]
     return Wiring(graph, torch.tensor(types, dtype=torch.long))
 
 
@@ -142,12 +139,5 @@ def _graph(
         shared, uses = Counter(part).most_common(1)[0] if part else ("", 1)
         if uses > 1:
             raise DataError(f"the name {shared!r} is given {uses} times; every entity and every relation needs its own")
-    empty = np.empty((0, 3), dtype=np.int64)
-    return KnowledgeGraph(
-        name,
-        Names("entity", entities),
-        Names("relation", tuple(map(str, relation_names))),
-        rows.numpy().astype(np.int64),
-        empty,
-        empty.copy(),
-    )
+    relations, empty = Names("relation", tuple(map(str, relation_names))), np.empty((0, 3), dtype=np.int64)
+    return KnowledgeGraph(name, Names("entity", entities), relations, rows.numpy().astype(np.int64), empty, empty)

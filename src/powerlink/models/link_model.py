@@ -104,7 +104,6 @@ class EncoderDecoder(nn.Module):
     def __init__(self, settings: ModelSettings, num_entities: int, num_relations: int) -> None:
         super().__init__()
         self.settings = settings
-        self.num_entities = num_entities
         self.num_relations = num_relations
         encoder, decoder = find_encoder(settings.encoder.name), find_decoder(settings.decoder.name)
         self.encoder = encoder(settings.encoder, num_entities, num_relations, settings.widths)
