@@ -78,8 +78,7 @@ class LayerRunner:
             ones = torch.ones(graph.num_edges, device=graph.device)
             own = gather(ones if edge_weight is None else edge_weight, given.own)
             weight = torch.cat([own, own.new_zeros(given.edge.numel() - own.numel())])
-        one_pass = _Saving(self, given, weight, needs) if needs else _Part(self, given, weight)
-        with one_pass.weighing() as edge_index:
+        with _Part(self, given, weight, needs).weighing() as edge_index:
             return once(given, edge_index)
 
     def observe(self, once: Once) -> Any:
@@ -87,7 +86,7 @@ class LayerRunner:
         self.inputs, self.outputs, self.messages = {}, {}, {}
         given = self._edges_given(self.whole, None)
         ones = torch.ones(given.edge.numel(), device=self.whole.device)
-        with torch.no_grad(), _Observing(self, given, ones).weighing() as edge_index:
+        with torch.no_grad(), _Observing(self, given, ones, {}).weighing() as edge_index:
             return once(given, edge_index)
 
     def _edges_given(self, graph: Edges, edge_weight: Tensor | None) -> Given:
@@ -113,11 +112,13 @@ class LayerRunner:
 
 
 class _Part(Pass):
-    """A pass over a part of the graph: nodes that only normalise have the rows they have in the whole graph."""
+    """A pass over a part of the graph: what is known is put in, and rows of nodes that only normalise, too."""
 
-    def __init__(self, runner: LayerRunner, given: Given, weight: Tensor | None) -> None:
+    def __init__(
+        self, runner: LayerRunner, given: Given, weight: Tensor | None, needs: dict[LayerCall, LayerNeeds]
+    ) -> None:
         super().__init__(runner.module, given.edge_index, weight, runner.by_edge)
-        self._runner, self._given = runner, given
+        self._runner, self._given, self._needs, self.saves = runner, given, needs, bool(needs)
         self._parts: Counter[LayerCall] = Counter()
 
     def at_input(self, call: LayerCall, rows: Tensor) -> Tensor:
@@ -137,6 +138,21 @@ class _Part(Pass):
         behind = self._runner.inputs[call][part][self._given.entity[own:]]
         return torch.cat([rows[:own], behind.to(rows.dtype)])
 
+    def needed(self, call: LayerCall) -> Tensor | None:
+        return self._needs[call].read if call in self._needs else None
+
+    def at_messages(self, call: LayerCall, given: MessageArguments, make: Make) -> Tensor:
+        if call not in self._needs:
+            return make(**given.arguments)
+        known, entity = self._needs[call].known_before, self._given.entity
+        return make_in_pieces(make, given, self._runner.messages.get(call), entity, known)
+
+    def at_output(self, call: LayerCall, rows: Tensor) -> Tensor:
+        if call not in self._needs:
+            return rows
+        known = self._needs[call].known.nonzero().squeeze(1)
+        return rows.index_copy(0, known, self._runner.outputs[call][self._given.entity[known]].to(rows.dtype))
+
 
 class _Observing(_Part):
     """Keeps what layers are given and return on the whole graph."""
@@ -155,33 +171,6 @@ class _Observing(_Part):
         if rows.size(0) == self._runner.whole.num_nodes:
             self._runner.outputs[call] = rows.detach()
         return rows
-
-
-class _Saving(_Part):
-    """Has layers compute what is needed, and puts in what is known."""
-
-    saves = True
-
-    def __init__(
-        self, runner: LayerRunner, given: Given, weight: Tensor | None, needs: dict[LayerCall, LayerNeeds]
-    ) -> None:
-        super().__init__(runner, given, weight)
-        self._needs = needs
-
-    def needed(self, call: LayerCall) -> Tensor | None:
-        return self._needs[call].read if call in self._needs else None
-
-    def at_messages(self, call: LayerCall, given: MessageArguments, make: Make) -> Tensor:
-        if call not in self._needs:
-            return make(**given.arguments)
-        known, entity = self._needs[call].known_before, self._given.entity
-        return make_in_pieces(make, given, self._runner.messages.get(call), entity, known)
-
-    def at_output(self, call: LayerCall, rows: Tensor) -> Tensor:
-        if call not in self._needs:
-            return rows
-        known = self._needs[call].known.nonzero().squeeze(1)
-        return rows.index_copy(0, known, self._runner.outputs[call][self._given.entity[known]].to(rows.dtype))
 
 
 def needs_of(edge_index: Tensor, intact: Tensor, wanted: Tensor, calls: int, hops: int) -> list[LayerNeeds]:
