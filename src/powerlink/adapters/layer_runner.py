@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from powerlink.adapters.messages import KnownMessages, Make, MessageArguments, make_in_pieces
 from powerlink.adapters.normaliser import Given, Normaliser, edges_given
 from powerlink.adapters.traced_edges import TracedEdges
-from powerlink.adapters.weighted_layers import ByEdge, LayerCall, Pass, some
+from powerlink.adapters.weighted_layers import LayerCall, Pass, RowNames, some
 from powerlink.errors import ModelError
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
@@ -46,7 +46,7 @@ class LayerRunner:
         self.inputs: dict[LayerCall, list[Tensor]] = {}  # the node rows (N, …) each layer is given on the whole graph
         self.outputs: dict[LayerCall, Tensor] = {}  # and those it returns
         self.messages: dict[LayerCall, KnownMessages | None] = {}  # and what it sends, where it propagates once
-        self.by_edge = ByEdge()
+        self.row_names: RowNames = {}
         self._carries = carries.to(whole.device)  # (edges of the whole graph,) bool: a message runs along this edge
         self._degree = torch.bincount(whole.target[self._carries], minlength=whole.num_nodes)  # (N,)
         self._levels = 1
@@ -117,7 +117,7 @@ class _Part(Pass):
     def __init__(
         self, runner: LayerRunner, given: Given, weight: Tensor | None, needs: dict[LayerCall, LayerNeeds]
     ) -> None:
-        super().__init__(runner.module, given.edge_index, weight, runner.by_edge)
+        super().__init__(runner.module, given.edge_index, weight, runner.row_names)
         self._runner, self._given, self._needs, self.saves = runner, given, needs, bool(needs)
         self._parts: Counter[LayerCall] = Counter()
 

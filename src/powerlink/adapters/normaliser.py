@@ -62,37 +62,29 @@ def edges_given(
     source = torch.where(entity[source] == entity[target], target, source)
     if normaliser == "recomputed":
         return Given(entity, torch.stack([source, target]), edge, own, 0)
-    to, lacking = _absent_edges(whole, carries, graph, target * whole.num_edges + edge, levels)
-    sources, place = whole.source[lacking].unique(return_inverse=True)
+    # What is lacking into every node whose normalisers matter, and nodes for where that comes from.
+    nodes = torch.arange(graph.num_nodes, device=graph.device)
+    if graph.level is not None:
+        nodes = nodes[graph.level < levels]
+    owner, behind = expand_rows(whole.row, graph.entity[nodes])
+    present = (target * whole.num_edges + edge).unique()
+    lacking = carries[behind] & ~find_sorted(present, nodes[owner] * whole.num_edges + behind)[1]
+    to, behind = nodes[owner[lacking]], behind[lacking]
+    sources, place = whole.source[behind].unique(return_inverse=True)
     return Given(
         torch.cat([entity, sources]),
         torch.stack([torch.cat([source, graph.num_nodes + place]), torch.cat([target, to])]),
-        torch.cat([edge, lacking]),
+        torch.cat([edge, behind]),
         own,
         sources.numel(),
     )
 
 
-def _absent_edges(
-    whole: MessageGraph, carries: Tensor, graph: Edges, present: Tensor, levels: int
-) -> tuple[Tensor, Tensor]:
-    """Find what a graph lacks into every node whose normalisers matter: return (node, edge of the whole graph).
-
-    `present` (n,): keys node · E + edge of what is there.
-    """
-    nodes = torch.arange(graph.num_nodes, device=graph.device)
-    if graph.level is not None:
-        nodes = nodes[graph.level < levels]
-    owner, edge = expand_rows(whole.row, graph.entity[nodes])
-    lacking = carries[edge] & ~find_sorted(present.unique(), nodes[owner] * whole.num_edges + edge)[1]
-    return nodes[owner[lacking]], edge[lacking]
-
-
 def find_edges(whole: MessageGraph, graph: Edges) -> Tensor:
     """Find the edge of the whole graph behind each edge of a part of it: (num_edges,)."""
-    relations, size = 2 * whole.num_relations, whole.num_nodes
-    keys = (whole.target * size + whole.source) * relations + whole.relation  # ascending: the graph is sorted so
-    ends = graph.entity[graph.target] * size + graph.entity[graph.source]
+    relations = 2 * whole.num_relations
+    keys = whole.pair_key * relations + whole.relation  # ascending: the graph is sorted so
+    ends = graph.entity[graph.target] * whole.num_nodes + graph.entity[graph.source]
     edge, found = find_sorted(keys, ends * relations + graph.relation)
     if not bool(found.all()):
         raise MismatchError("the graph has edges that are not in the graph the model was adapted to")

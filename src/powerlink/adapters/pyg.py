@@ -98,8 +98,7 @@ def _ready(decoder: Decoder | str) -> Decoder:
         )
     if decoder not in READY:
         raise UnknownNameError("decoder", decoder, [*READY, "conve"])
-    made: Decoder = READY[decoder]()
-    return made
+    return READY[decoder]()
 
 
 def _rows(table: Tensor | nn.Embedding) -> Tensor:

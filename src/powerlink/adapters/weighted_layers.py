@@ -23,25 +23,7 @@ from powerlink.adapters.traced_edges import ADDED, TracedEdges, plain
 from powerlink.errors import ModelError
 
 LayerCall = tuple[str, int]  # a layer's name, and how often it was called before in the same pass
-
-
-class ByEdge:
-    """Which arguments of a layer's call, and of its messages, have a row per edge, as all watched passes agree."""
-
-    def __init__(self) -> None:
-        self._names: dict[tuple[str, str], set[int | str]] = {}  # by layer and method
-
-    def watch(self, layer: str, method: str, arguments: Mapping[Any, Any], count: int) -> None:
-        """Look at the arguments of a pass over `count` edges."""
-        rows = {name for name, value in arguments.items() if isinstance(value, Tensor) and value.size()[:1] == (count,)}
-        self._names[layer, method] = self._names.get((layer, method), rows) & rows
-
-    def of(self, layer: str, method: str, arguments: Mapping[Any, Any], count: int) -> dict[Any, Tensor]:
-        """Return those of the arguments."""
-        names = self._names.get((layer, method), set())
-        return {name: v for name, v in arguments.items() if name in names and v is not None and v.size(0) == count}
-
-
+RowNames = dict[tuple[str, str], set[Any]]  # by layer and method, the arguments that have a row per edge
 _ONE_PASS = threading.RLock()  # hooks are on a module for all threads that call it
 
 
@@ -63,20 +45,19 @@ def check_flow(module: nn.Module) -> None:
 class Pass:
     """One pass of a module over edges of some weight (E,); whoever inherits it has a say in what its layers do."""
 
-    saves = False  # what is not needed is left out; else the pass is watched for what is by edge
+    saves = False  # what is not needed is left out
 
     def __init__(
-        self, module: nn.Module, edge_index: Tensor, weight: Tensor | None, by_edge: ByEdge | None = None
+        self, module: nn.Module, edge_index: Tensor, weight: Tensor | None, row_names: RowNames | None = None
     ) -> None:
         self._names = {layer: name.removeprefix("encoder.") for name, layer in layers_of(module).items()}
         self._edges = TracedEdges.of(
             edge_index, torch.arange(edge_index.size(1), device=edge_index.device).expand(2, -1)
         )
-        self._by_edge = by_edge or ByEdge()
+        self._row_names = {} if row_names is None else row_names
         # what a layer added by itself weighs one: it stands behind the last edge
         self._weight = None if weight is None else torch.cat([weight, weight.new_ones(1)])
-        self._current: dict[MessagePassing, Tensor] = {}  # layer → the edges of the propagation it is in
-        self._ends: dict[MessagePassing, Tensor] = {}  # layer → source and target of those edges
+        self._current: dict[MessagePassing, tuple[Tensor, Tensor]] = {}  # edges it propagates over, and their ends
         self._calls: Counter[str] = Counter()
 
     def at_input(self, call: LayerCall, rows: Tensor) -> Tensor:
@@ -143,13 +124,19 @@ class Pass:
         if place is None:
             return
         index, others = arguments[place], {n: v for n, v in arguments.items() if n not in (place, rows)}
-        if not self.saves:
-            self._by_edge.watch(call[0], "forward", others, index.size(1))
-        elif needed is not None:
+        by_edge = self._by_edge(call, "forward", others, index.size(1))
+        if needed is not None:
             kept = some(needed[plain(index)[1]])
-            for name, value in self._by_edge.of(call[0], "forward", others, index.size(1)).items():
-                arguments[name] = value[kept]
+            arguments |= {name: value[kept] for name, value in by_edge.items()}
             arguments[place] = index[:, kept]
+
+    def _by_edge(self, call: LayerCall, method: str, arguments: Mapping[Any, Any], count: int) -> dict[Any, Tensor]:
+        """Return the arguments that have a row per edge, as all passes agree in which nothing is left out."""
+        found = {n: v for n, v in arguments.items() if isinstance(v, Tensor) and v.size()[:1] == (count,)}
+        names = self._row_names.get((call[0], method), set(found))
+        if not self.saves:
+            names = self._row_names[call[0], method] = names & found.keys()
+        return {name: rows for name, rows in found.items() if name in names}
 
     def _after_layer(self, layer: MessagePassing, inputs: tuple[Any, ...], output: Any) -> Any:
         if isinstance(output, tuple) and output and isinstance(output[0], Tensor):
@@ -158,8 +145,8 @@ class Pass:
 
     def _before_propagate(self, layer: MessagePassing, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         edge_index, *rest = inputs
-        self._current[layer], self._ends[layer] = self._edges_of(layer, edge_index), plain(edge_index)
-        return (self._ends[layer], *rest)
+        self._current[layer] = self._edges_of(layer, edge_index), plain(edge_index)
+        return (plain(edge_index), *rest)
 
     def _before_edge_update(self, layer: MessagePassing, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         edge_index, *rest = inputs
@@ -167,16 +154,14 @@ class Pass:
 
     def _message(self, layer: MessagePassing, make: Make, /, **arguments: Any) -> Tensor:
         """Make a layer's messages as it makes them, perhaps piece by piece."""
-        call, (source, target) = self._call(layer), self._ends[layer]
-        if not self.saves:
-            self._by_edge.watch(call[0], "message", arguments, source.numel())
-        rows = self._by_edge.of(call[0], "message", arguments, source.numel())
+        call, (_, (source, target)) = self._call(layer), self._current[layer]
+        rows = self._by_edge(call, "message", arguments, source.numel())
         return self.at_messages(call, MessageArguments(arguments, rows, source, target), make)
 
     def _after_message(self, layer: MessagePassing, inputs: tuple[Any, ...], messages: Tensor) -> Tensor | None:
         if self._weight is None:
             return None
-        edges = self._current[layer]
+        edges, _ = self._current[layer]
         if messages.size(layer.node_dim) != edges.numel():
             raise ModelError(
                 f"layer {self._names[layer]!r} ({type(layer).__name__}) makes {messages.size(layer.node_dim)} messages "
