@@ -1,5 +1,12 @@
 """LayerRunner: runs somebody's message-passing layers over any part of a graph, each message weighed.
 
+Degrees, means and attention divide a message by something that all of a node's incoming edges decide. Take an edge away
+and there are two readings of what becomes of the others:
+
+* **fixed** (the paper's): they keep what they had. An edge that is absent still takes its place in the normaliser and
+  carries nothing, so it is put back with weight zero; its source has the vector it has in the whole graph.
+* **recomputed**: the normaliser is that of the edges that are left, as if the absent one had never been.
+
 A graph that is asked about is nearly the whole graph: copies of a few nodes that lost a fact, and around them originals
 that lost nothing. A node whose incoming edges are all there, and those of their sources, and so on as far as a layer
 sees, leaves that layer with the row it has in the whole graph. That row is known; no message to the node is needed.
@@ -9,22 +16,41 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from powerlink.adapters.messages import KnownMessages, Make, MessageArguments, make_in_pieces
-from powerlink.adapters.normaliser import Given, Normaliser, edges_given
 from powerlink.adapters.traced_edges import TracedEdges
 from powerlink.adapters.weighted_layers import LayerCall, Pass, RowNames, some
+from powerlink.adapters.wiring import find_edges
 from powerlink.errors import ModelError
-from powerlink.graphs.edges import Edges
+from powerlink.graphs.edges import Edges, expand_rows, find_sorted
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.segments import gather
+
+Normaliser = Literal["fixed", "recomputed"]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """The edges one pass of the encoder runs over: the graph's own, then absent ones that only normalise."""
+
+    entity: Tensor  # (nodes,) the graph's, then sources of absent edges
+    edge_index: Tensor  # (2, edges)
+    edge: Tensor  # (edges,) of the whole graph
+    own: Tensor  # (edges of the graph that carry messages,) their place in the graph
+    absent: int  # nodes behind the graph's
+
+    def only(self, kept: Tensor) -> Given:
+        """Return the same nodes with some of the edges, (edges,) bool."""
+        own = self.own[kept[: self.own.numel()]]
+        return replace(self, edge_index=self.edge_index[:, kept], edge=self.edge[kept], own=own)
+
 
 Once = Callable[[Given, TracedEdges], Any]  # one pass of the module over the given edges
 
@@ -54,7 +80,7 @@ class LayerRunner:
         self._given: WeakKeyDictionary[Edges, Given] = WeakKeyDictionary()
 
     def reach(self, levels: int) -> None:
-        """Settle that normalisers matter at nodes at a level below `levels`."""
+        """Settle that normalisers matter at nodes at a level below `levels`; the others are only read from."""
         self._levels = levels
         self._given.clear()
 
@@ -90,12 +116,44 @@ class LayerRunner:
             return once(given, edge_index)
 
     def _edges_given(self, graph: Edges, edge_weight: Tensor | None) -> Given:
-        """Arrange the edges of a pass; once per graph, unless some weigh zero."""
-        if edge_weight is not None and bool((edge_weight == 0).any()):
-            return edges_given(self.whole, graph, edge_weight, self._carries, self._levels, self.normaliser)
-        if graph not in self._given:
-            self._given[graph] = edges_given(self.whole, graph, None, self._carries, self._levels, self.normaliser)
-        return self._given[graph]
+        """Choose the edges to pass, once per graph unless some weigh zero.
+
+        All that carry something, and, for a fixed normaliser, those that are absent.
+        """
+        zero = edge_weight is not None and bool((edge_weight == 0).any())
+        if not zero and graph in self._given:
+            return self._given[graph]
+        whole, edge, entity = self.whole, find_edges(self.whole, graph), graph.entity
+        there = self._carries[edge]
+        if edge_weight is not None:
+            there = there & (edge_weight != 0)
+        own = there.nonzero().squeeze(1)
+        source, target, edge = graph.source[own], graph.target[own], edge[own]
+        # A copy may read itself through its original, whose row is then the same; layers know self-loops by their ends.
+        source = torch.where(entity[source] == entity[target], target, source)
+        absent = 0
+        if self.normaliser == "fixed":
+            present = (target * whole.num_edges + edge).unique()
+            to, behind = self._absent_edges(graph, present)
+            sources, place = whole.source[behind].unique(return_inverse=True)
+            source, target = torch.cat([source, graph.num_nodes + place]), torch.cat([target, to])
+            entity, edge, absent = torch.cat([entity, sources]), torch.cat([edge, behind]), sources.numel()
+        given = Given(entity, torch.stack([source, target]), edge, own, absent)
+        if not zero:
+            self._given[graph] = given
+        return given
+
+    def _absent_edges(self, graph: Edges, present: Tensor) -> tuple[Tensor, Tensor]:
+        """Find what a graph lacks into every node whose normalisers matter: return (node, edge of the whole graph).
+
+        `present` (n,): keys node · E + edge of what is there.
+        """
+        nodes = torch.arange(graph.num_nodes, device=graph.device)
+        if graph.level is not None:
+            nodes = nodes[graph.level < self._levels]
+        owner, edge = expand_rows(self.whole.row, graph.entity[nodes])
+        lacking = self._carries[edge] & ~find_sorted(present, nodes[owner] * self.whole.num_edges + edge)[1]
+        return nodes[owner[lacking]], edge[lacking]
 
     def _needs(self, given: Given, graph: Edges, edge_weight: Tensor | None, hops: int) -> dict[LayerCall, LayerNeeds]:
         """Tell what each layer must compute in a pass; an edge of another weight than one is not the whole graph's."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from powerlink.adapters import decoders
-from powerlink.adapters.normaliser import Normaliser
+from powerlink.adapters.layer_runner import Normaliser
 from powerlink.adapters.pyg_model import Call, Decoder, PyGModel
 from powerlink.adapters.weighted_layers import check_flow, layers_of
 from powerlink.adapters.wiring import Inverse, wire

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from powerlink.adapters.normaliser import find_edges
+from powerlink.adapters.wiring import find_edges
 from powerlink.errors import MismatchError, ModelError, SettingsError
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph

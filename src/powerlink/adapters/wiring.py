@@ -1,4 +1,4 @@
-"""Whose edge is which: PyG's graphs as a KnowledgeGraph, and the edge type a user's layers know each relation by."""
+"""Whose edge is which: PyG's graphs as a KnowledgeGraph, the edge types a user's layers know, and parts of a graph."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from powerlink.errors import DataError, MismatchError, SettingsError
+from powerlink.graphs.edges import Edges, find_sorted
+from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
 
 Inverse = Literal["added", "none", "same"]
@@ -141,3 +143,14 @@ def _graph(
             raise DataError(f"the name {shared!r} is given {uses} times; every entity and every relation needs its own")
     relations, empty = Names("relation", tuple(map(str, relation_names))), np.empty((0, 3), dtype=np.int64)
     return KnowledgeGraph(name, Names("entity", entities), relations, rows.numpy().astype(np.int64), empty, empty)
+
+
+def find_edges(whole: MessageGraph, graph: Edges) -> Tensor:
+    """Find the edge of the whole graph behind each edge of a part of it: (num_edges,)."""
+    relations = 2 * whole.num_relations
+    keys = whole.pair_key * relations + whole.relation  # ascending: the graph is sorted so
+    ends = graph.entity[graph.target] * whole.num_nodes + graph.entity[graph.source]
+    edge, found = find_sorted(keys, ends * relations + graph.relation)
+    if not bool(found.all()):
+        raise MismatchError("the graph has edges that are not in the graph the model was adapted to")
+    return edge
