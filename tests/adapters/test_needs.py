@@ -9,8 +9,7 @@ from torch_geometric.nn import FastRGCNConv, RGCNConv, TAGConv
 
 from builders import knowledge_graph, random_rows
 from powerlink.adapters import from_pyg
-from powerlink.adapters.needs import needs_of
-from powerlink.adapters.normaliser import Given
+from powerlink.adapters.layer_runner import needs_of
 from powerlink.graphs.computation_graph import extract
 from powerlink.graphs.what_if import Removals, changed_nodes, what_if
 from powerlink.models.session import Session
@@ -26,10 +25,8 @@ INTACT = torch.tensor([True, True, True, False, True])
 
 def chain(wanted: list[int], calls: int, hops: int) -> list[tuple[list[int], list[int]]]:
     """Who must receive messages in each call, and whose rows are known behind it."""
-    given = Given(torch.arange(5), EDGES, torch.arange(3), torch.arange(3), 0)
-    needs = needs_of(
-        given, INTACT, torch.zeros(5, dtype=torch.bool).index_fill(0, torch.tensor(wanted), True), calls, hops
-    )
+    asked = torch.zeros(5, dtype=torch.bool).index_fill(0, torch.tensor(wanted), True)
+    needs = needs_of(EDGES, INTACT, asked, calls, hops)
     return [(each.read.nonzero().flatten().tolist(), each.known.nonzero().flatten().tolist()) for each in needs]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
-from powerlink.adapters.traced_edges import ADDED, TracedEdges
+from powerlink.adapters.traced_edges import ADDED, TracedEdges, plain
 
 COLUMNS = torch.tensor([[0, 0, 0, 2, 1, 3, 3], [1, 1, 2, 2, 0, 3, 1]])
 
@@ -40,16 +40,16 @@ MOVES = {
 
 @given(st.lists(st.sampled_from(sorted(MOVES)), max_size=5))
 def test_every_column_is_still_the_edge_it_says(names):
-    index, plain = traced(), COLUMNS
+    index, columns = traced(), COLUMNS
     for name in names:
-        index, plain = MOVES[name](index), MOVES[name](plain)
+        index, columns = MOVES[name](index), MOVES[name](columns)
     assert isinstance(index, TracedEdges)
-    assert torch.equal(index.plain, plain)
+    assert torch.equal(plain(index), columns)
     assert torch.equal(index.edge[0], index.edge[1])
     edge = index.edge[0]
     own = edge != ADDED
-    assert torch.equal(plain[:, own], COLUMNS[:, edge[own]])
-    assert (plain[0, ~own] == plain[1, ~own]).all()
+    assert torch.equal(columns[:, own], COLUMNS[:, edge[own]])
+    assert (columns[0, ~own] == columns[1, ~own]).all()
     assert own.all() or "loops" in names
 
 

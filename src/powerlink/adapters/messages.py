@@ -8,7 +8,7 @@ most of them known from the whole graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -79,17 +79,15 @@ class KnownMessages:
         """Keep one of each, if there are such."""
         if not given.of_source_and_type or messages.size(0) != given.source.numel() or not given.source.numel():
             return None
-        types = given.types
-        spans = num_nodes, *(int(value.max()) + 1 for value in types.values())
-        keys, place = _key(given.source, list(types.values()), spans).unique(return_inverse=True)
-        return cls(tuple(types), spans, keys, messages.detach()[_one_of_each(keys, place)])
+        spans, keys, edges, _ = _distinct(given, num_nodes)
+        return cls(tuple(given.types), spans, keys, messages.detach()[edges])
 
     def find(self, types: Mapping[str, Tensor], entity: Tensor) -> tuple[Tensor, Tensor]:
         """Look messages up by their types and the entities (n,) they come from: (place, whether it is known)."""
         known = torch.full_like(entity, tuple(types) == self.names, dtype=torch.bool)
         for value, span in zip(types.values(), self.spans[1:], strict=False):
             known &= (value >= 0) & (value < span)
-        place, found = find_sorted(self.keys, _key(entity, list(types.values()), self.spans))
+        place, found = find_sorted(self.keys, _key(entity, types.values(), self.spans))
         return place, known & found
 
     def __deepcopy__(self, memo: Any) -> KnownMessages:
@@ -106,10 +104,7 @@ def make_in_pieces(
     if not given.types or given.by_place or not given.source.numel():
         return make(**given.arguments)
     if given.of_source_and_type:
-        types = list(given.types.values())
-        spans = entity.numel(), *(int(value.max()) + 1 for value in types)
-        keys, place = _key(given.source, types, spans).unique(return_inverse=True)
-        edges = _one_of_each(keys, place)
+        _, _, edges, place = _distinct(given, entity.numel())
         if whole is None:
             there, known = edges, torch.zeros_like(edges, dtype=torch.bool)
         else:
@@ -135,14 +130,17 @@ def make_in_pieces(
     return torch.cat(given.make(make, edges, begins)).index_select(0, edges.argsort())
 
 
-def _key(node: Tensor, types: list[Tensor], spans: tuple[int, ...]) -> Tensor:
+def _distinct(given: MessageArguments, nodes: int) -> tuple[tuple[int, ...], Tensor, Tensor, Tensor]:
+    """Find the n messages that differ: return (spans of nodes and types, keys (n,), an edge each (n,), places (E,))."""
+    types = given.types.values()
+    spans = nodes, *(int(value.max()) + 1 for value in types)
+    keys, place = _key(given.source, types, spans).unique(return_inverse=True)
+    return spans, keys, keys.scatter(0, place, torch.arange(place.numel(), device=place.device)), place
+
+
+def _key(node: Tensor, types: Iterable[Tensor], spans: tuple[int, ...]) -> Tensor:
     """Number the combinations of node and types, (E,) each, by type first: (E,)."""
     key = torch.zeros_like(node)
     for value, span in zip(types, spans[1:], strict=False):
         key = key * span + value
     return key * spans[0] + node
-
-
-def _one_of_each(keys: Tensor, place: Tensor) -> Tensor:
-    """Return for each key the place of one of those (E,) that have it."""
-    return keys.scatter(0, place, torch.arange(place.numel(), device=place.device))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from powerlink.adapters import decoders
-from powerlink.adapters.normaliser import Normaliser
+from powerlink.adapters.layer_runner import Normaliser
 from powerlink.adapters.pyg_model import Call, Decoder, PyGModel
 from powerlink.adapters.weighted_layers import check_flow, layers_of
 from powerlink.adapters.wiring import Inverse, wire
@@ -21,7 +21,7 @@ from powerlink.graphs.message_graph import MessageGraph
 from powerlink.graphs.what_if import Removals, changed_nodes, what_if
 from powerlink.models.session import Session, undisturbed, weights_hash
 
-PART_BUDGET = 100_000  # edges that a model is tried on
+TRIED_ENTITIES, TRIED_EDGES = 16, 100_000  # that a model is tried on, at most
 AskHeads = Literal["auto", "inverse", "swap"]
 READY: dict[str, type[nn.Module]] = {
     "transe": decoders.TransE,
@@ -71,7 +71,7 @@ def from_pyg(
         whole,
         edge_types=wiring.edge_types,
         nodes=rows,
-        relations=_rows(relations),
+        relations=None if relations is None else _rows(relations),
         call=call or _call_by_names(encoder, rows, edge_attr),
         normaliser=normaliser,
     )
@@ -80,7 +80,7 @@ def from_pyg(
         model.num_layers = num_layers or len(model.runner.inputs)
         model.runner.reach(model.num_layers)
         _settle_relations(model, kinds.size(0), wiring.edge_types, ask_heads)
-        _check_messages(model, whole)
+        _check_messages(model)
         _settle_reach(model, vectors)
         _settle_savings(model)
         made_of = f"{type(encoder).__name__}-{decoder if isinstance(decoder, str) else type(decoder).__name__}"
@@ -98,12 +98,11 @@ def _ready(decoder: Decoder | str) -> Decoder:
         )
     if decoder not in READY:
         raise UnknownNameError("decoder", decoder, [*READY, "conve"])
-    made: Decoder = READY[decoder]()
-    return made
+    return READY[decoder]()
 
 
-def _rows(table: Tensor | nn.Embedding | None) -> Tensor | None:
-    return table.weight.detach() if isinstance(table, nn.Embedding) else table if table is None else table.detach()
+def _rows(table: Tensor | nn.Embedding) -> Tensor:
+    return (table.weight if isinstance(table, nn.Embedding) else table).detach()
 
 
 def _input_rows(encoder: nn.Module, nodes: Tensor | nn.Embedding | str | None, size: int) -> Tensor | str:
@@ -118,15 +117,12 @@ def _input_rows(encoder: nn.Module, nodes: Tensor | nn.Embedding | str | None, s
                 f"the encoder); of its tables with {size} rows {found}"
             )
         return fitting[0]
-    if isinstance(nodes, str):
-        if nodes not in tables:
-            raise UnknownNameError("parameter or buffer of the encoder", nodes, tables)
-        rows = tables[nodes]
-    else:
-        rows = nodes.weight if isinstance(nodes, nn.Embedding) else nodes
+    if isinstance(nodes, str) and nodes not in tables:
+        raise UnknownNameError("parameter or buffer of the encoder", nodes, tables)
+    rows = tables[nodes] if isinstance(nodes, str) else _rows(nodes)
     if rows.size(0) != size:
         raise MismatchError(f"nodes has {rows.size(0)} rows, but the graph has {size} entities")
-    return nodes if isinstance(nodes, str) else rows.detach()
+    return nodes if isinstance(nodes, str) else rows
 
 
 def _call_by_names(encoder: nn.Module, nodes: Tensor | str, edge_attr: Tensor | None) -> Call:
@@ -201,11 +197,11 @@ def _settle_relations(model: PyGModel, rows: int, edge_types: Tensor, ask_heads:
     model.relation_rows = torch.cat([facts, facts if model.swap_inverses else back]).to(model.relation_rows.device)
 
 
-def _check_messages(model: PyGModel, whole: MessageGraph) -> None:
+def _check_messages(model: PyGModel) -> None:
     """Refuse a model whose vectors do not come from the messages, or whose scores not from the vectors."""
-    part = _part(model, whole)
+    part = _part(model)
     with torch.enable_grad():
-        weight = torch.ones(part.num_edges, device=whole.device, requires_grad=True)
+        weight = torch.ones(part.num_edges, device=part.device, requires_grad=True)
         embeddings = model.encode(part, weight)
         total = embeddings.entity.square().sum()
         gradient = torch.autograd.grad(total, weight, retain_graph=True)[0] if total.requires_grad else None
@@ -238,7 +234,7 @@ def _settle_reach(model: PyGModel, rows: Tensor) -> None:
 
 def _settle_savings(model: PyGModel) -> None:
     """Let layers compute only what is needed, if some removals then leave the same vectors behind."""
-    part = _part(model, model.runner.whole)
+    part = _part(model)
     some = (part.edge_row.diff() > 0).nonzero().squeeze(1)
     removals = Removals.of(part, part.num_queries, some, (part.edge_row[some] + part.edge_row[some + 1]) // 2)
     wanted = torch.stack([part.head, part.tail], dim=1)
@@ -255,7 +251,7 @@ def _settle_savings(model: PyGModel) -> None:
 
 def _is_local(model: PyGModel, rows: Tensor) -> bool:
     """Tell whether some entities get the vectors they have in the whole graph, rows (N, d)."""
-    part = _part(model, model.runner.whole)
+    part = _part(model)
     with torch.no_grad():
         here = model.encode(part).entity[part.head]
     there = rows[part.queries[:, 0]]
@@ -263,15 +259,16 @@ def _is_local(model: PyGModel, rows: Tensor) -> bool:
     return torch.allclose(here[:, : there.size(1)], there, rtol=0, atol=1e-4 * scale)
 
 
-def _part(model: PyGModel, whole: MessageGraph, count: int = 16) -> ComputationGraph:
+def _part(model: PyGModel) -> ComputationGraph:
     """Cut out the surroundings of some entities, from those with few facts to those with many."""
+    whole = model.runner.whole
     degree = whole.row.diff()
     loops = whole.source[whole.source == whole.target]  # asking about a fact leaves it out: another graph is encoded
     entities = degree.argsort(stable=True)
     entities = entities[(degree[entities] > 0) & ~torch.isin(entities, loops)]
-    places = torch.linspace(0, max(entities.numel() - 1, 0), min(count, entities.numel())).long()
+    places = torch.linspace(0, max(entities.numel() - 1, 0), min(TRIED_ENTITIES, entities.numel())).long()
     some = entities[places.to(entities.device)]
     queries = torch.stack([some, torch.zeros_like(some), some], dim=1)
-    affordable = edge_bounds(whole, queries, model.num_layers).cumsum(0) <= PART_BUDGET
+    affordable = edge_bounds(whole, queries, model.num_layers).cumsum(0) <= TRIED_EDGES
     affordable[:1] = True
     return extract(whole, queries[affordable], model.num_layers)

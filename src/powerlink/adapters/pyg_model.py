@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from powerlink.adapters.layer_runner import LayerRunner
-from powerlink.adapters.normaliser import Given, Normaliser
+from powerlink.adapters.layer_runner import Given, LayerRunner, Normaliser
 from powerlink.adapters.traced_edges import TracedEdges
 from powerlink.adapters.weighted_layers import run_detached
 from powerlink.errors import ModelError
@@ -56,10 +55,6 @@ class PyGModel(nn.Module):
         self.register_buffer("relations", relations)
 
     @property
-    def encoder(self) -> nn.Module:
-        return self.caller.encoder
-
-    @property
     def abilities(self) -> Abilities:
         return Abilities(PyGModel, score_tails=self.score_tails)
 
@@ -75,13 +70,12 @@ class PyGModel(nn.Module):
         """Call the encoder and return node rows (nodes, d) and relation rows (types, d), its own or those given."""
         replaced, x = {}, None
         if self._table is not None:
-            table = self.encoder.state_dict()[self._table]
+            table = self.caller.encoder.state_dict()[self._table]
             replaced = {f"encoder.{self._table}": gather(table, given.entity)}
         else:
             x = gather(self.nodes, given.entity)
-        out = run_detached(
-            self.caller, replaced, x, edge_index, self._edge_types[self.runner.whole.relation[given.edge]]
-        )
+        edge_type = self._edge_types[self.runner.whole.relation[given.edge]]
+        out = run_detached(self.caller, replaced, x, edge_index, edge_type)
         rows, relations = out if isinstance(out, tuple) and len(out) == 2 else (out, None)
         if not isinstance(rows, Tensor) or rows.dim() != 2:
             shape = tuple(rows.shape) if isinstance(rows, Tensor) else type(rows).__name__
@@ -114,26 +108,20 @@ class PyGModel(nn.Module):
 
     def score_tails(self, embeddings: Embeddings, head: Tensor, relation: Tensor) -> Tensor:
         """Score every node as the tail of (head, relation, ?), both (n,): logits (n, num_nodes)."""
-        nodes, size = embeddings.entity[:, : self._widths[0]], embeddings.entity.size(0)
+        nodes = embeddings.entity[:, : self._widths[0]]
         swapped = self.swap_inverses & bool((relation >= self.runner.whole.num_relations).any())
         if hasattr(self.decoder, "match_all") and not swapped:
             relations = embeddings.relation[:, : self._widths[1]]
             query = self.decoder.query(gather(nodes, head), gather(relations, relation))  # type: ignore[attr-defined]
             logits: Tensor = self.decoder.match_all(query, nodes)
             return logits
+        size, at_once = nodes.size(0), max(1, ROW_BUDGET // max(nodes.numel(), 1))
         everyone = torch.arange(size, device=head.device)
         parts = []
-        for some in torch.arange(head.numel(), device=head.device).split(max(1, ROW_BUDGET // max(nodes.numel(), 1))):
-            triples = torch.stack(
-                [
-                    head[some].repeat_interleave(size),
-                    relation[some].repeat_interleave(size),
-                    everyone.repeat(some.numel()),
-                ],
-                dim=1,
-            )
-            parts.append(self.score(embeddings, triples).view(-1, size))
-        return torch.cat(parts) if parts else nodes.new_zeros(0, size)
+        for given, asked in zip(head.split(at_once), relation.split(at_once), strict=True):
+            columns = given.repeat_interleave(size), asked.repeat_interleave(size), everyone.repeat(given.numel())
+            parts.append(self.score(embeddings, torch.stack(columns, dim=1)).view(-1, size))
+        return torch.cat(parts)
 
 
 class _Caller(nn.Module):

@@ -35,12 +35,6 @@ class TracedEdges(Tensor):
         traced.edge = edge
         return traced
 
-    @property
-    def plain(self) -> Tensor:
-        """The index as an ordinary tensor."""
-        with torch._C.DisableTorchFunctionSubclass():
-            return self.as_subclass(Tensor)
-
     @classmethod
     def __torch_function__(
         cls,
@@ -51,11 +45,10 @@ class TracedEdges(Tensor):
     ) -> Any:
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunctionSubclass():
-            rest = tuple(_plain(value) for value in args[1:])
-            named = {name: _plain(value) for name, value in kwargs.items()}
-            result = func(*(_plain(value) for value in args[:1]), *rest, **named)
+            own, named = plain(args), {name: plain(value) for name, value in kwargs.items()}
+            result = func(*own, **named)
             if getattr(func, "__name__", "") in MOVES and args and _is_traced(args[0]):
-                return _attach(result, func(_ids(args[0]), *rest, **named))
+                return _attach(result, func(_ids(args[0]), *own[1:], **named))
         return result
 
 
@@ -63,10 +56,12 @@ def _is_traced(value: Any) -> bool:
     return isinstance(value, TracedEdges) or (isinstance(value, list | tuple) and any(map(_is_traced, value)))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return an index, or a list or tuple with some, as ordinary tensors."""
     if isinstance(value, TracedEdges):
-        return value.as_subclass(Tensor)
-    return type(value)(map(_plain, value)) if isinstance(value, list | tuple) else value
+        with torch._C.DisableTorchFunctionSubclass():
+            return value.as_subclass(Tensor)
+    return type(value)(map(plain, value)) if isinstance(value, list | tuple) else value
 
 
 def _ids(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Whose edge is which: PyG's graphs as a KnowledgeGraph, and the edge type a user's layers know each relation by."""
+"""Whose edge is which: PyG's graphs as a KnowledgeGraph, the edge types a user's layers know, and parts of a graph."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from powerlink.errors import DataError, MismatchError, SettingsError
+from powerlink.graphs.edges import Edges, find_sorted
+from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
 
 Inverse = Literal["added", "none", "same"]
@@ -45,19 +47,18 @@ def wire(graph: Any, inverse: Inverse | Sequence[int], names: Any = None, relati
 
 
 def _edge_types(count: int, inverse: Inverse | Sequence[int]) -> Tensor:
-    facts = torch.arange(count)
-    if not isinstance(inverse, str):
-        types = torch.as_tensor(list(inverse), dtype=torch.long)
-        if types.numel() == count:
-            types = torch.cat([types, torch.full_like(types, NOT_PASSED)])
-        if types.numel() != 2 * count:
-            raise MismatchError(
-                f"edge types are needed for {count} relations, or for them and their inverses ({2 * count}), but "
-                f"{types.numel()} are given"
-            )
-        return types
-    back = {"added": facts + count, "none": torch.full_like(facts, NOT_PASSED), "same": facts}[inverse]
-    return torch.cat([facts, back])
+    facts, nowhere = torch.arange(count), torch.full((count,), NOT_PASSED)
+    if isinstance(inverse, str):
+        return torch.cat([facts, {"added": facts + count, "none": nowhere, "same": facts}[inverse]])
+    types = torch.as_tensor(list(inverse), dtype=torch.long)
+    if types.numel() == count:
+        return torch.cat([types, nowhere])
+    if types.numel() != 2 * count:
+        raise MismatchError(
+            f"edge types are needed for {count} relations, or for them and their inverses ({2 * count}), but "
+            f"{types.numel()} are given"
+        )
+    return types
 
 
 def _graph_of_data(data: Data, inverse: Inverse | Sequence[int], names: Any, relation_names: Any) -> KnowledgeGraph:
@@ -106,18 +107,16 @@ def _wire_hetero(data: HeteroData, inverse: Inverse | Sequence[int], names: Mapp
     if inverse == "added":
         mirror = {kind: twin for kind in edges if (twin := _mirror_of(kind, edges)) is not None}
     facts = [kind for kind in edges if kind not in mirror]
-    position = {kind: i for i, kind in enumerate(data.edge_types)}
-    back = {twin: position[kind] for kind, twin in mirror.items()}
-    types = [position[kind] for kind in facts] + [back.get(kind, NOT_PASSED) for kind in facts]
     middles = [kind[1] for kind in facts]
     relation_names = [m if middles.count(m) == 1 else " ".join(k) for m, k in zip(middles, facts, strict=True)]
     parts = [torch.stack([edges[k][0], torch.full_like(edges[k][0], i), edges[k][1]], 1) for i, k in enumerate(facts)]
     rows = torch.cat(parts) if parts else torch.empty(0, 3, dtype=torch.long)
     graph = _graph("heterodata", rows, called, relation_names, len(called))
-    if not isinstance(inverse, str):
+    if inverse != "added":
         return Wiring(graph, _edge_types(graph.num_relations, inverse))
-    if inverse == "same":
-        return Wiring(graph, torch.tensor(types[: len(facts)] * 2))
+    position = {kind: i for i, kind in enumerate(data.edge_types)}
+    back = {twin: position[kind] for kind, twin in mirror.items()}
+    types = [position[kind] for kind in facts] + [back.get(kind, NOT_PASSED) for kind in facts]
     return Wiring(graph, torch.tensor(types, dtype=torch.long))
 
 
@@ -142,12 +141,16 @@ def _graph(
         shared, uses = Counter(part).most_common(1)[0] if part else ("", 1)
         if uses > 1:
             raise DataError(f"the name {shared!r} is given {uses} times; every entity and every relation needs its own")
-    empty = np.empty((0, 3), dtype=np.int64)
-    return KnowledgeGraph(
-        name,
-        Names("entity", entities),
-        Names("relation", tuple(map(str, relation_names))),
-        rows.numpy().astype(np.int64),
-        empty,
-        empty.copy(),
-    )
+    relations, empty = Names("relation", tuple(map(str, relation_names))), np.empty((0, 3), dtype=np.int64)
+    return KnowledgeGraph(name, Names("entity", entities), relations, rows.numpy().astype(np.int64), empty, empty)
+
+
+def find_edges(whole: MessageGraph, graph: Edges) -> Tensor:
+    """Find the edge of the whole graph behind each edge of a part of it: (num_edges,)."""
+    relations = 2 * whole.num_relations
+    keys = whole.pair_key * relations + whole.relation  # ascending: the graph is sorted so
+    ends = graph.entity[graph.target] * whole.num_nodes + graph.entity[graph.source]
+    edge, found = find_sorted(keys, ends * relations + graph.relation)
+    if not bool(found.all()):
+        raise MismatchError("the graph has edges that are not in the graph the model was adapted to")
+    return edge

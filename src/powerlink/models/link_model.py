@@ -98,23 +98,12 @@ def _who_has(name: str) -> str:
     return f"; {' and '.join(having)} {'has' if len(having) == 1 else 'have'} it" if having else ""
 
 
-@dataclass(frozen=True, eq=False)
-class _Pairs:
-    """Triples as the different pairs of head and relation they ask about."""
-
-    head: Tensor  # (p,)
-    relation: Tensor  # (p,)
-    of_triple: Tensor  # (n,)
-    tail: Tensor  # (n,)
-
-
 class EncoderDecoder(nn.Module):
     """A trainable LinkModel: an encoder's vectors, read by a decoder."""
 
     def __init__(self, settings: ModelSettings, num_entities: int, num_relations: int) -> None:
         super().__init__()
         self.settings = settings
-        self.num_entities = num_entities
         self.num_relations = num_relations
         encoder, decoder = find_encoder(settings.encoder.name), find_decoder(settings.decoder.name)
         self.encoder = encoder(settings.encoder, num_entities, num_relations, settings.widths)
@@ -162,16 +151,12 @@ class EncoderDecoder(nn.Module):
         head, tail = ends.split(head.numel()) if head.numel() else (head, tail)
         with torch.no_grad():
             prepared = self.encoder.prepare(seen)
-        pairs = self._pairs(torch.stack([head, relation, tail], dim=1))
-
-        def logits(edge_weight: Tensor) -> Tensor:
-            return self._score(self._encode(seen, edge_weight.index_select(0, seen.edge), prepared), pairs)
-
-        return logits
+        score = self._scorer(torch.stack([head, relation, tail], dim=1))
+        return lambda edge_weight: score(self._encode(seen, edge_weight.index_select(0, seen.edge), prepared))
 
     def score(self, embeddings: Embeddings, triples: Tensor) -> Tensor:
         """Return the logits (n,) of triples (n, 3) of node, relation, node."""
-        return self._score(embeddings, self._pairs(triples))
+        return self._scorer(triples)(embeddings)
 
     def in_double(self) -> EncoderDecoder:
         """Return a copy of the model that computes in float64, ready to be asked.
@@ -187,21 +172,20 @@ class EncoderDecoder(nn.Module):
                 numbers.requires_grad_(False)
         return twin
 
-    def _pairs(self, triples: Tensor) -> _Pairs:
+    def _scorer(self, triples: Tensor) -> Callable[[Embeddings], Tensor]:
+        """Return the logits (n,) of triples (n, 3) as a function of an encoding."""
         # Many triples share head and relation (candidates of one query): ConvE must not convolve for each of them.
         head, relation, tail = triples.unbind(1)
         count = 2 * self.num_relations
-        pairs, place = (head * count + relation).unique(return_inverse=True)
-        return _Pairs(pairs // count, pairs % count, place, tail)
+        pairs, of_triple = (head * count + relation).unique(return_inverse=True)
+        heads, relations = pairs // count, pairs % count
 
-    def _score(self, embeddings: Embeddings, pairs: _Pairs) -> Tensor:
-        query = self.decoder.query(
-            embeddings.entity.index_select(0, pairs.head), embeddings.relation.index_select(0, pairs.relation)
-        )
-        tails = embeddings.entity.index_select(0, pairs.tail)
-        logits = self.decoder.match(query.index_select(0, pairs.of_triple), tails)
-        if embeddings.bias is not None:
-            logits = logits + embeddings.bias.index_select(0, pairs.tail)
+        def logits(embeddings: Embeddings) -> Tensor:
+            nodes, kinds = embeddings.entity, embeddings.relation
+            query = self.decoder.query(nodes.index_select(0, heads), kinds.index_select(0, relations))
+            found = self.decoder.match(query.index_select(0, of_triple), nodes.index_select(0, tail))
+            return found if embeddings.bias is None else found + embeddings.bias.index_select(0, tail)
+
         return logits
 
     def score_tails(self, embeddings: Embeddings, head: Tensor, relation: Tensor) -> Tensor:

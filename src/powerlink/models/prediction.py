@@ -45,17 +45,10 @@ def predict(
         logits = score_tails(session.settled, session.whole, one, kind).squeeze(0)
     known = set(session.known.lookup(one, kind)[1].tolist())
     calibration = session.calibration
-    best = logits.topk(min(top, logits.numel()))
-    return [
-        Prediction(
-            *(
-                (graph.entities[given], relation, graph.entities[entity])
-                if head is not None
-                else (graph.entities[entity], relation, graph.entities[given])
-            ),
-            score,
-            entity in known,
-            calibration.probability(score) if calibration is not None and math.isfinite(score) else None,
-        )
-        for score, entity in zip(best.values.tolist(), best.indices.tolist(), strict=True)
-    ]
+    best, predictions = logits.topk(min(top, logits.numel())), []
+    for score, entity in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+        ends = graph.entities[given], graph.entities[entity]
+        first, last = ends if head is not None else reversed(ends)
+        probability = calibration.probability(score) if calibration is not None and math.isfinite(score) else None
+        predictions.append(Prediction(first, relation, last, score, entity in known, probability))
+    return predictions

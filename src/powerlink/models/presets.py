@@ -152,10 +152,6 @@ def preset(dataset: str, name: str) -> Preset:
             )
         wanted = f"{dataset}/{wanted}"
     if wanted not in PRESETS:
-        known = PRESETS if "/" in name or dataset not in DATASETS else _names_for(dataset)
-        raise UnknownNameError("preset", name, known)
+        ours = [preset.model.name for preset in PRESETS.values() if preset.dataset == dataset]
+        raise UnknownNameError("preset", name, PRESETS if "/" in name or not ours else ours)
     return PRESETS[wanted]
-
-
-def _names_for(dataset: str) -> list[str]:
-    return [preset.model.name for preset in PRESETS.values() if preset.dataset == dataset]

@@ -21,9 +21,8 @@ class Embeddings:
     bias: Tensor | None = None  # (num_nodes,) added to a triple's score for its tail
 
     def detach(self) -> Embeddings:
-        return Embeddings(
-            self.entity.detach(), self.relation.detach(), None if self.bias is None else self.bias.detach()
-        )
+        bias = None if self.bias is None else self.bias.detach()
+        return Embeddings(self.entity.detach(), self.relation.detach(), bias)
 
     def rows(self, index: Tensor | slice) -> Embeddings:
         """Return the embeddings of some of the nodes."""
@@ -31,16 +30,12 @@ class Embeddings:
 
     def where(self, condition: Tensor, other: Embeddings) -> Embeddings:
         """Return another graph's nodes in place of these where a condition (num_nodes,) holds."""
-        bias = None
-        if self.bias is not None and other.bias is not None:
-            bias = torch.where(condition, other.bias, self.bias)
+        bias = None if self.bias is None or other.bias is None else torch.where(condition, other.bias, self.bias)
         return Embeddings(torch.where(condition.unsqueeze(1), other.entity, self.entity), self.relation, bias)
 
     def followed_by(self, other: Embeddings) -> Embeddings:
         """Append another graph's nodes after this one's."""
-        bias = None
-        if self.bias is not None and other.bias is not None:
-            bias = torch.cat([self.bias, other.bias])
+        bias = None if self.bias is None or other.bias is None else torch.cat([self.bias, other.bias])
         return Embeddings(torch.cat([self.entity, other.entity]), self.relation, bias)
 
 

@@ -11,7 +11,7 @@ from torch_geometric.explain import Explanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import MaskType, ModelMode, ModelReturnType, ModelTaskLevel
 
-from powerlink.adapters.normaliser import Normaliser
+from powerlink.adapters.layer_runner import Normaliser
 from powerlink.adapters.weighted_layers import check_flow, layers_of
 from powerlink.errors import ModelError, SettingsError
 from powerlink.explainers.learned.power_link import PowerLink

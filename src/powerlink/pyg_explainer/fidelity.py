@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.explain import Explainer, Explanation
 from torch_geometric.explain.config import ExplanationType, ModelMode
 
-from powerlink.adapters.weighted_layers import run_detached, weighted
+from powerlink.adapters.weighted_layers import Pass, run_detached
 from powerlink.errors import SettingsError
 from powerlink.models.session import undisturbed
 
@@ -36,7 +36,7 @@ def _predict(explainer: Explainer, explanation: Explanation, weight: Tensor) -> 
     arguments = {name: explanation[name] for name in explanation._model_args}
     with (
         undisturbed(explainer.model),
-        weighted(explainer.model, explanation.edge_index, weight) as edge_index,
+        Pass(explainer.model, explanation.edge_index, weight).weighing() as edge_index,
     ):
         out = run_detached(explainer.model, {}, explanation.x, edge_index, **arguments)
     classes: Tensor = explainer.get_target(out)

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from powerlink.adapters.layer_runner import LayerRunner
-from powerlink.adapters.normaliser import Given, Normaliser
+from powerlink.adapters.layer_runner import Given, LayerRunner, Normaliser
 from powerlink.adapters.traced_edges import TracedEdges
 from powerlink.adapters.weighted_layers import run_detached
 from powerlink.errors import ModelError

@@ -34,7 +34,7 @@ def check_link_model(model: Any, graph: KnowledgeGraph, device: torch.device | s
     inspection = _Inspection(model, messages)
     before = state_of(model)
     seed = torch.get_rng_state()
-    with undisturbed(model):
+    with undisturbed(model), torch.no_grad():
         for stage in (inspection.members, inspection.shapes, inspection.constancy, inspection.reach):
             try:
                 problems = list(stage())
@@ -70,12 +70,12 @@ class _Inspection:
 
     def shapes(self) -> Iterator[str]:
         """Encode returns rows for nodes and relations, and score a number per triple."""
-        found: Any = self._encode(self.graph)
+        found: Any = self.model.encode(self.graph)
         if not isinstance(found, Embeddings):
             yield f"encode must return powerlink.Embeddings(entity, relation), not {type(found).__name__}"
             return
         for graph in (self.graph, self._two_copies[0]):
-            if wrong := list(_wrong_shapes(self._encode(graph), graph)):
+            if wrong := list(_wrong_shapes(self.model.encode(graph), graph)):
                 yield from wrong
                 return
         if not bool(found.entity.isfinite().all()):
@@ -89,14 +89,14 @@ class _Inspection:
 
     def constancy(self) -> Iterator[str]:
         """The same question gets the same answer, about the graph that is given."""
-        plain = self._encode(self.graph).entity
-        if not torch.equal(plain, self._encode(self.graph).entity):
+        plain = self.model.encode(self.graph).entity
+        if not torch.equal(plain, self.model.encode(self.graph).entity):
             yield (
                 "the same graph gets different vectors each time, also in eval mode: dropout or sampling is left on "
                 "(give functional dropout training=self.training)"
             )
             return
-        empty = self._encode(_subgraph(self.graph, torch.zeros_like(self.graph.source, dtype=torch.bool))).entity
+        empty = self.model.encode(_subgraph(self.graph, torch.zeros_like(self.graph.source, dtype=torch.bool))).entity
         if _same(plain, empty):
             yield (
                 "encode gives the same vectors without any edges: the graph is baked into the model, or it passes no "
@@ -104,7 +104,7 @@ class _Inspection:
             )
             return
         copies, node = self._two_copies
-        if not _same(self._encode(copies).entity, plain[node]):
+        if not _same(self.model.encode(copies).entity, plain[node]):
             yield (
                 "a node that stands for the same entity with the same edges gets another vector when nodes are "
                 "numbered otherwise: index parameters by graph.entity and the graph's tensors by node, and let a node "
@@ -114,13 +114,13 @@ class _Inspection:
     def reach(self) -> Iterator[str]:
         """Edge weights multiply every message, differentiably, as far as num_layers says."""
         graph, ones = self.graph, torch.ones(self.graph.num_edges, device=self.graph.device)
-        plain = self._encode(graph).entity
-        if not _same(plain, self._encode(graph, ones).entity):
+        plain = self.model.encode(graph).entity
+        if not _same(plain, self.model.encode(graph, ones).entity):
             yield "edge weights of one change the vectors: weight one must be the model as it is"
         kept = torch.arange(graph.num_edges, device=graph.device) % 2 == 0
-        masked, deleted = self._encode(graph, ones * kept).entity, self._encode(_subgraph(graph, kept)).entity
-        nothing = self._encode(graph, 0 * ones).entity
-        empty = self._encode(_subgraph(graph, kept & ~kept)).entity
+        masked, deleted = self.model.encode(graph, ones * kept).entity, self.model.encode(_subgraph(graph, kept)).entity
+        nothing = self.model.encode(graph, 0 * ones).entity
+        empty = self.model.encode(_subgraph(graph, kept & ~kept)).entity
         if _same(plain, nothing):
             yield "encode ignores edge_weight: multiply every message by the weight of its edge"
             return
@@ -131,8 +131,8 @@ class _Inspection:
             )
         yield from self._gradient(ones)
         part = extract(graph, self._triples, self.model.num_layers)
-        cut = self.model.score(self._encode(part), part.triples)
-        if not _same(cut, self.model.score(self._encode(graph), self._triples)):
+        cut = self.model.score(self.model.encode(part), part.triples)
+        if not _same(cut, self.model.score(self.model.encode(graph), self._triples)):
             yield (
                 f"within num_layers = {self.model.num_layers} hops of head and tail the score is another than on the "
                 "whole graph: messages travel further than num_layers says, or something is normalised over all nodes"
@@ -154,7 +154,7 @@ class _Inspection:
         score_tails = abilities_of(self.model).score_tails
         if score_tails is None:
             return
-        found = self._encode(self.graph)
+        found = self.model.encode(self.graph)
         head, relation = self._triples[:, 0], self._triples[:, 1]
         tails = score_tails(found, head, relation)
         if tails.shape != (head.numel(), self.graph.num_nodes):
@@ -164,11 +164,10 @@ class _Inspection:
         elif not _same(tails, score_tails_of(self.model, found, found, head, relation)):
             yield "score_tails_of and score_tails disagree about the same triple"
 
-    @torch.no_grad()
     def _prepared(self) -> Iterator[str]:
         weight = torch.linspace(0, 1, self.graph.num_edges, device=self.graph.device)
         prepared = logits_by_weight(self.model, self.graph, self._triples)(weight)
-        if not _same(prepared, self.model.score(self._encode(self.graph, weight), self._triples)):
+        if not _same(prepared, self.model.score(self.model.encode(self.graph, weight), self._triples)):
             yield "prepare_logits and score disagree about the same triple"
 
     def _differences(self, graph: ComputationGraph) -> Iterator[str]:
@@ -182,15 +181,11 @@ class _Inspection:
         without = scores_without(self.model, graph, scenario, removals)
         left = torch.arange(graph.num_edges, device=graph.device) != edge
         weight = left.to(graph.norm.dtype)
-        if not _same(without, self.model.score(self._encode(graph, weight), graph.triples[scenario])):
+        if not _same(without, self.model.score(self.model.encode(graph, weight), graph.triples[scenario])):
             yield (
                 "a score without a fact is another than told: a model that says adds_messages must add its messages up "
                 "by kernels.message_sum and read nothing else from its edges; else leave it out"
             )
-
-    @torch.no_grad()
-    def _encode(self, graph: Edges, weight: Tensor | None = None) -> Embeddings:
-        return self.model.encode(graph, weight)
 
     @cached_property
     def _triples(self) -> Tensor:

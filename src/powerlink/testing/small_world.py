@@ -15,11 +15,7 @@ from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings, computation_graph
 
 ENTITIES, RELATIONS, WIDTH = 14, 3, 8
-MODELS: tuple[tuple[str, str], ...] = (
-    ("rgcn", "transe"),
-    ("wgcn", "conve"),
-    ("compgcn", "distmult"),
-)
+MODELS = (("rgcn", "transe"), ("wgcn", "conve"), ("compgcn", "distmult"))
 # Entities 12 and 13 hang together and on nothing else; the first query comes twice; the second asks an inverse.
 WORLD_QUERIES = torch.tensor([(0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8), (0, 1, 12)])  # (Q, 3)
 PRUNING = ExplainSettings(hub_limit=9, core=2)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from powerlink.errors import SettingsError
 from powerlink.kernels.dense_product import Linear
-from powerlink.models.decoders.distmult import DistMult
+from powerlink.models.decoders.weightless import DistMult
 from powerlink.models.part import PartSettings
 from powerlink.settings import setting
 

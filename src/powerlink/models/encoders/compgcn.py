@@ -32,13 +32,12 @@ def compose(nodes: Tensor, relations: Tensor, how: Composition) -> Tensor:
 
 
 class CompGCNLayer(Layer):
-    """h'_t = tanh(BN((W_fact Σ_facts φ + W_inv Σ_inverses φ + W_self φ(h_t, r_self)) / 3)), φ = compose(h_s,
-    r)·norm·weight.
+    """h'_t = tanh(BN((W_fact Σ_facts φ + W_inv Σ_inverses φ + W_self φ(h_t, r_self)) / 3)).
 
-    A message's direction is decided by its relation id, so the layer is right on any subgraph.
+    φ = compose(h_s, r)·norm·weight; its direction is decided by its relation id, so the layer is right on any subgraph.
     """
 
-    def __init__(self, width_in: int, width_out: int, num_relations: int, settings: CompGCN.Settings) -> None:
+    def __init__(self, width_in: int, width_out: int, settings: CompGCN.Settings) -> None:
         super().__init__()
         self.composition = settings.composition
         self.direction = nn.Parameter(torch.empty(2, width_in, width_out))  # facts, inverses
@@ -91,7 +90,7 @@ class CompGCN(LayeredEncoder):
         self.relation = nn.Parameter(torch.empty(2 * num_relations, widths[0]))  # mapped from layer to layer
         nn.init.xavier_normal_(self.entity)
         nn.init.xavier_normal_(self.relation)
-        self.layers = nn.ModuleList(CompGCNLayer(a, b, num_relations, settings) for a, b in pairwise(widths))
+        self.layers = nn.ModuleList(CompGCNLayer(a, b, settings) for a, b in pairwise(widths))
 
     def size_inputs(self) -> None:
         """Let the untrained entities and relations be large enough for the norm's epsilon not to hide them."""

@@ -70,7 +70,7 @@ class LayeredEncoder(nn.Module):
 
     def scale_output(self, scale: float) -> None:
         """Set how large the untrained encoder's vectors are; without a norm they begin small, as suits any decoder."""
-        for part in self._layer(len(self.layers) - 1).children():
+        for part in self.layers[-1].children():
             if isinstance(part, nn.BatchNorm1d):
                 nn.init.constant_(part.weight, scale)
 
@@ -88,16 +88,14 @@ class LayeredEncoder(nn.Module):
         rows = graph.rows_of(self.entity).to(relations[0].dtype)  # the table may be float32 where all else is float64
         return Prepared(self._layer(0).offer(rows, relations[0], edges), relations)
 
-    def forward(self, graph: Edges, edge_weight: Tensor | None, prepared: Prepared | None = None) -> Tensor:
+    def forward(self, graph: Edges, edge_weight: Tensor | None, prepared: Prepared) -> Tensor:
         """Return the nodes' vectors (n, d)."""
-        prepared = prepared or self.prepare(graph)
-        nodes, last = None, len(self.layers) - 1
-        for depth in range(len(self.layers)):
-            edges, layer = graph.layer(last - depth), self._layer(depth)
-            offer = prepared.offer if nodes is None else layer.offer(nodes, prepared.relations[depth], edges)
-            nodes = layer.receive(offer, edges.weights(edge_weight))
-        assert nodes is not None, "an encoder has a layer"
-        return nodes
+        offer, edges = prepared.offer, graph.layer(len(self.layers) - 1)
+        for depth in range(1, len(self.layers)):
+            nodes = self._layer(depth - 1).receive(offer, edges.weights(edge_weight))
+            edges = graph.layer(len(self.layers) - 1 - depth)
+            offer = self._layer(depth).offer(nodes, prepared.relations[depth], edges)
+        return self._layer(-1).receive(offer, edges.weights(edge_weight))
 
     def _layer(self, depth: int) -> Layer:
         layer = self.layers[depth]
