@@ -31,6 +31,7 @@ CHOSEN = {
     "pooled": "Paths chosen by what their facts carry together, the floors' candidates added (the default of explain)",
 }
 SHORT = {"mask": "own order", "carried": "by what is carried", "largest-drop": "by largest drop", "pooled": "pooled"}
+PATHS_SIDE_BY_SIDE = 3
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def agreement(compared: ModelComparison, select: str) -> TableView:
 
 def of_queries(compared: ModelComparison) -> str:
     """Say how many queries there were, and what was left out."""
-    said = counted(compared.queries, "query").replace("querys", "queries")
+    said = counted(compared.queries, "query")
     if compared.left_out:
         said += "; left out: " + ", ".join(f"{count:,} {why}" for why, count in compared.left_out.items())
     return said
@@ -136,8 +137,11 @@ def reading(compared: ModelComparison) -> str:
     )
 
 
-def side_by_side(compared: ModelComparison, count: int) -> str:
+def side_by_side(compared: ModelComparison) -> str:
     """Say which paths stand side by side, and what the number beside them is."""
     orders = {"mask": "in their own order", "largest-drop": "by the largest drop of the score"}
     order = orders.get(next(iter(compared.tables), ""), "by what their facts carry together")
-    return f"The explainers' first {count} paths {order}. Beside a path: what its removal alone does to the score."
+    return (
+        f"The explainers' first {PATHS_SIDE_BY_SIDE} paths {order}. "
+        "Beside a path: what its removal alone does to the score."
+    )

@@ -17,12 +17,34 @@ from powerlink.report.measures import fact_fall
 from powerlink.report.rows import Item, order_layers, settle_rows
 from powerlink.report.wording import harmless
 
-NODE_FONT, LABEL_FONT = 14.0, 12.0
-NODE_LINE, LABEL_LINE = 18.0, 15.0
-_NODE_WIDTH, _LABEL_WIDTH = 150.0, 118.0  # the widest a line of text may be
 _BETWEEN_COLUMNS, _BETWEEN_PORTS, _MARGIN = 40.0, 13.0, 8.0
 
 Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Letters:
+    """How names are set: the size of letters, the height of a line, and the widest that a line may be."""
+
+    size: float
+    line: float
+    widest: float
+
+    def broken(self, name: str) -> tuple[str, ...]:
+        """Return a name in at most three lines."""
+        return break_lines(harmless(name), self.size, self.widest, 3)
+
+    def width(self, lines: Sequence[str]) -> float:
+        """Return the width of the longest line."""
+        return max(text_width(line, self.size) for line in lines)
+
+    def placed(self, lines: Sequence[str], middle: float, *, baseline: bool = False) -> list[tuple[str, float]]:
+        """Return lines with the y of their middles, or baselines: letters stand 0.35 of their size below the middle."""
+        first = middle - (len(lines) - 1) / 2 * self.line + (0.35 * self.size if baseline else 0.0)
+        return [(line, first + i * self.line) for i, line in enumerate(lines)]
+
+
+NODE_LETTERS, LABEL_LETTERS = Letters(14.0, 18.0, 150.0), Letters(12.0, 15.0, 118.0)
 
 
 @dataclass(frozen=True)
@@ -84,8 +106,8 @@ class Drawing:
 def lay_out(explanation: Explanation) -> Drawing:
     """Place the paths from head (left) to tail (right), with columns of labels between those of nodes."""
     merged = merge_paths(explanation.query, explanation.evidence)
-    texts = [break_lines(harmless(name), NODE_FONT, _NODE_WIDTH, 3) for name in merged.names]
-    labels = [break_lines(harmless(hop.fact.relation), LABEL_FONT, _LABEL_WIDTH, 3) for hop in merged.hops]
+    texts = [NODE_LETTERS.broken(name) for name in merged.names]
+    labels = [LABEL_LETTERS.broken(hop.fact.relation) for hop in merged.hops]
     items = [_node_item(node, text, merged) for node, text in enumerate(texts)]
     chains = [_chain(hop, label, merged, items) for hop, label in zip(merged.hops, labels, strict=True)]
     width, height = _place(items, [link for chain in chains for link in pairwise(chain)])
@@ -109,9 +131,9 @@ def edge_strengths(explanation: Explanation, hops: Sequence[Hop]) -> tuple[list[
 
 
 def _node_item(node: int, text: Sequence[str], merged: MergedPaths) -> Item:
-    width = max(text_width(line, NODE_FONT) for line in text) + 26
+    width = NODE_LETTERS.width(text) + 26
     busiest = max(sum(hop.source == node for hop in merged.hops), sum(hop.target == node for hop in merged.hops))
-    height = max(len(text) * NODE_LINE + 16, busiest * _BETWEEN_PORTS + 8)
+    height = max(len(text) * NODE_LETTERS.line + 16, busiest * _BETWEEN_PORTS + 8)
     return Item(2 * merged.columns[node], max(width, 44.0), height, is_node=True)
 
 
@@ -122,8 +144,8 @@ def _chain(hop: Hop, label: Sequence[str], merged: MergedPaths, items: list[Item
     chain = [hop.source, *range(len(items), len(items) + len(layers)), hop.target]
     items += [Item(layer, 0.0, 8.0) for layer in layers]
     middle = items[_label_of(chain)]
-    middle.width = max(text_width(line, LABEL_FONT) for line in label) + 12
-    middle.height = len(label) * LABEL_LINE + 4
+    middle.width = LABEL_LETTERS.width(label) + 12
+    middle.height = len(label) * LABEL_LETTERS.line + 4
     return chain
 
 

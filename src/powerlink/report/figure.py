@@ -15,11 +15,10 @@ from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon, Rectangle
 from matplotlib.path import Path
 
 from powerlink.errors import OutputError, SettingsError
-from powerlink.explanation import Explanation
+from powerlink.explanation import Explanation, Status
 from powerlink.report import sentences, wording
-from powerlink.report.drawing import LABEL_FONT, LABEL_LINE, NODE_FONT, NODE_LINE, Drawing, Edge, Node, lay_out
+from powerlink.report.drawing import LABEL_LETTERS, NODE_LETTERS, Drawing, Edge, Node, lay_out
 from powerlink.report.lettering import break_lines, text_width
-from powerlink.report.svg import captions
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -104,7 +103,7 @@ def _said(explanation: Explanation) -> str:
         said += f" (probability {wording.probability(explanation.probability)})"
     if explanation.rank is not None:
         said += f", rank {wording.rank(explanation.rank)} {wording.ranked(explanation.query)}"
-    told = wording.is_explained(explanation.status) or sentences.is_doubtful(explanation.status)  # that in full below
+    told = explanation.status is Status.EXPLAINED or sentences.is_doubtful(explanation.status)  # that in full below
     return said if told else f"{said}; {status}"
 
 
@@ -116,17 +115,17 @@ def _doubts(explanation: Explanation, width: float) -> list[str]:
 
 def _legend(axes: Axes, explanation: Explanation, drawing: Drawing, left: float) -> None:
     """Say under the drawing what widths mean, with the thinnest and the broadest line."""
-    caption = captions(explanation)
+    width_means = f"{sentences.width_meaning(explanation)},"
     y = drawing.height + 0.5 * _TITLE_LINE
     look = {"ha": "left", "color": _QUIET}
-    _text(axes, left, y, f"{caption['width']},", _LEGEND, **look)
-    x = left + text_width(f"{caption['width']},", _LEGEND) + 12
+    _text(axes, left, y, width_means, _LEGEND, **look)
+    x = left + text_width(width_means, _LEGEND) + 12
     for strength, said in ((0.0, "0  to"), (1.0, wording.amount(drawing.largest))):
         line = Path([(x, y), (x + 26, y)])
         axes.add_patch(PathPatch(line, **_stroke(strength), capstyle="butt", zorder=1))
         _text(axes, x + 32, y, said, _LEGEND, **look)
         x += 32 + text_width(said, _LEGEND) + 10
-    _text(axes, left, y + 0.8 * _TITLE_LINE, caption["rest"], _LEGEND, **look)
+    _text(axes, left, y + 0.8 * _TITLE_LINE, sentences.arrow_meaning(explanation), _LEGEND, **look)
 
 
 def _stroke(strength: float) -> dict[str, Any]:
@@ -147,9 +146,8 @@ def _node(axes: Axes, node: Node) -> None:
         zorder=3,
     )
     axes.add_patch(box)
-    first = node.box.y - (len(node.lines) - 1) / 2 * NODE_LINE
-    for i, line in enumerate(node.lines):
-        _text(axes, node.box.x, first + i * NODE_LINE, line, NODE_FONT - 1, color="white" if end else _INK)
+    for line, y in NODE_LETTERS.placed(node.lines, node.box.y):
+        _text(axes, node.box.x, y, line, NODE_LETTERS.size - 1, color="white" if end else _INK)
 
 
 def _edge(axes: Axes, edge: Edge) -> None:
@@ -174,9 +172,8 @@ def _edge(axes: Axes, edge: Edge) -> None:
     )
     corner, label = (edge.label.left, edge.label.top), edge.label
     axes.add_patch(Rectangle(corner, label.width, label.height, facecolor="white", edgecolor="none", zorder=2))
-    first = label.y - (len(edge.lines) - 1) / 2 * LABEL_LINE
-    for i, line_text in enumerate(edge.lines):
-        _text(axes, label.x, first + i * LABEL_LINE, line_text, LABEL_FONT - 1, color=_RELATION)
+    for text, y in LABEL_LETTERS.placed(edge.lines, label.y):
+        _text(axes, label.x, y, text, LABEL_LETTERS.size - 1, color=_RELATION)
 
 
 def _text(axes: Axes, x: float, y: float, text: str, size: float, **style: Any) -> None:

@@ -163,3 +163,16 @@ def judged(explanation: Explanation) -> str:
         return ""
     kind = f"candidate {noun(explanation, 1)}" if explanation.evidence else "candidate"
     return f"{wording.counted(explanation.considered, kind)} judged on the model"
+
+
+def width_meaning(explanation: Explanation) -> str:
+    """Say what the widths of a drawing mean."""
+    facts = [fact for piece in explanation.evidence for fact in piece.facts]
+    what = "that fact alone" if all(fact.effect is not None for fact in facts) else "that fact's path"
+    return f"Width: the score's fall without {what}"
+
+
+def arrow_meaning(explanation: Explanation) -> str:
+    """Say what the arrows of a drawing mean, and its dashes where there are any."""
+    dashed = any(not fact.visible for piece in explanation.evidence for fact in piece.facts)
+    return "Arrows point the way the facts do." + (" Dashed: not seen by the model." if dashed else "")

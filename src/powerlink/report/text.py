@@ -44,7 +44,7 @@ def render_summary(explanations: Sequence[Explanation]) -> RenderableType:
     for status in Status:
         if counts[status]:
             table.add_row(f"{counts[status]:,}", wording.status_name(status), Text(status.meaning))
-    total = Text(f"{len(explanations):,} quer{'y' if len(explanations) == 1 else 'ies'}", style="bold")
+    total = Text(wording.counted(len(explanations), "query"), style="bold")
     return Group(total, table) if counts else total
 
 

@@ -94,11 +94,6 @@ def ranked(query: Query) -> str:
     return "among heads" if query.inverse else "among tails"
 
 
-def is_explained(status: Status) -> bool:
-    """Return whether this status comes with evidence that was proven."""
-    return status is Status.EXPLAINED
-
-
 def status_name(status: Status) -> str:
     """Return a status as words."""
     return status.value.replace("_", " ")
@@ -111,8 +106,9 @@ def sentence(words: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return `1 path`, `3 paths`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """Return `1 path`, `3 paths`, `3 queries`."""
+    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else several}"
 
 
 def duration(seconds: float) -> str:
