@@ -49,8 +49,11 @@ def draw(explanation: Explanation) -> Figure:
     drawing = lay_out(explanation)
     width = max(drawing.width, _LEAST_WIDTH)
     inner = width - 2 * _MARGIN
-    title, said, doubts = _title(explanation, inner), _said(explanation), _doubts(explanation, inner)
-    above = _MARGIN + (len(title) + 1 + len(doubts)) * _TITLE_LINE + _MARGIN
+    lines: list[tuple[str, dict[str, Any]]]
+    lines = [(line, {"size": 14, "weight": "bold"}) for line in _title(explanation, inner)]
+    lines += [(_said(explanation), {"size": 12, "color": _QUIET})]
+    lines += [(line, {"size": 12, "color": _LOSS}) for line in _doubts(explanation, inner)]
+    above = _MARGIN + len(lines) * _TITLE_LINE + _MARGIN
     below = 2 * _TITLE_LINE if explanation.evidence else 0.0
     height = above + drawing.height + below
     figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor="white")
@@ -59,11 +62,8 @@ def draw(explanation: Explanation) -> Figure:
     left = (drawing.width - width) / 2
     axes.set_xlim(left, left + width)
     axes.set_ylim(drawing.height + below, -above)
-    for i, line in enumerate(title):
-        _text(axes, left + _MARGIN, _MARGIN - above + (i + 0.5) * _TITLE_LINE, line, 14, ha="left", weight="bold")
-    for i, line in enumerate((said, *doubts), start=len(title)):
-        color = _QUIET if line is said else _LOSS
-        _text(axes, left + _MARGIN, _MARGIN - above + (i + 0.5) * _TITLE_LINE, line, 12, ha="left", color=color)
+    for i, (line, look) in enumerate(lines):
+        _text(axes, left + _MARGIN, _MARGIN - above + (i + 0.5) * _TITLE_LINE, line, ha="left", **look)
     for edge in drawing.edges:
         _edge(axes, edge)
     for node in drawing.nodes:
@@ -95,16 +95,11 @@ def _title(explanation: Explanation, width: float) -> tuple[str, ...]:
 
 
 def _said(explanation: Explanation) -> str:
-    status = wording.status_name(explanation.status)
-    if explanation.score is None:
+    standing, status = sentences.standing(explanation), wording.status_name(explanation.status)
+    if not standing:
         return status
-    said = f"score {wording.number(explanation.score)}"
-    if explanation.probability is not None:
-        said += f" (probability {wording.probability(explanation.probability)})"
-    if explanation.rank is not None:
-        said += f", rank {wording.rank(explanation.rank)} {wording.ranked(explanation.query)}"
     told = explanation.status is Status.EXPLAINED or sentences.is_doubtful(explanation.status)  # that in full below
-    return said if told else f"{said}; {status}"
+    return standing if told else f"{standing}; {status}"
 
 
 def _doubts(explanation: Explanation, width: float) -> list[str]:

@@ -58,6 +58,18 @@ def _only_these(explanation: Explanation, score: float, only: Outcome) -> str:
     return f"{said}: by themselves they do not carry the score, though the rank {moves}."
 
 
+def standing(explanation: Explanation) -> str:
+    """Say the model's score and rank, and the probability where it is known; nothing without a score."""
+    if explanation.score is None:
+        return ""
+    said = f"score {wording.number(explanation.score)}"
+    if explanation.probability is not None:
+        said += f" (probability {wording.probability(explanation.probability)})"
+    if explanation.rank is not None:
+        said += f", rank {wording.rank(explanation.rank)} {wording.ranked(explanation.query)}"
+    return said
+
+
 def status_sentence(status: Status) -> str:
     """Return a status and its meaning as a sentence; the plain success needs none."""
     if status is Status.EXPLAINED:
@@ -126,11 +138,6 @@ def _part(piece: Evidence) -> str:
 
 def _places(piece: Evidence, places: Sequence[int]) -> str:
     return f"{_part(piece)}{'s' * (len(places) > 1)} {', '.join(str(i + 1) for i in places)}"
-
-
-def own_cost(piece: Evidence) -> tuple[str, str]:
-    """Return the explainer's own numbers of a path: what its search minimised, and the product of its edge scores."""
-    return wording.amount(piece.cost), f"score {wording.amount(piece.score)}"
 
 
 def each_alone(piece: Evidence) -> list[str]:
