@@ -48,35 +48,13 @@ NODE_LETTERS, LABEL_LETTERS = Letters(14.0, 18.0, 150.0), Letters(12.0, 15.0, 11
 
 
 @dataclass(frozen=True)
-class Box:
-    """A rectangle by its centre."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-
-    @property
-    def left(self) -> float:
-        return self.x - self.width / 2
-
-    @property
-    def right(self) -> float:
-        return self.x + self.width / 2
-
-    @property
-    def top(self) -> float:
-        return self.y - self.height / 2
-
-
-@dataclass(frozen=True)
 class Node:
     """An entity on one or more paths."""
 
     name: str
     role: Literal["head", "tail", "between"]
     lines: tuple[str, ...]
-    box: Box
+    box: Item
 
 
 @dataclass(frozen=True)
@@ -87,7 +65,7 @@ class Edge:
     paths: tuple[int, ...]  # which paths walk it, counted from 0
     strength: float  # how far the score falls without this fact, 1 for the largest such fall of all
     lines: tuple[str, ...]
-    label: Box
+    label: Item
     curve: tuple[Point, ...]  # a start, then two control points and an end per cubic piece
     arrow: tuple[Point, Point, Point]  # tip first
 
@@ -116,10 +94,9 @@ def lay_out(explanation: Explanation) -> Drawing:
     edges = []
     for hop, chain, lines, ends, strength in zip(merged.hops, chains, labels, ports, strengths, strict=True):
         curve, arrow = _curve([items[i] for i in chain], ends, strength, inverse=hop.fact.inverse)
-        label = _box(items[_label_of(chain)])
-        edges.append(Edge(hop.fact, hop.paths, strength, lines, label, curve, arrow))
+        edges.append(Edge(hop.fact, hop.paths, strength, lines, items[_label_of(chain)], curve, arrow))
     roles: dict[int, Literal["head", "tail"]] = {HEAD: "head", TAIL: "tail"}
-    nodes = tuple(Node(name, roles.get(i, "between"), texts[i], _box(items[i])) for i, name in enumerate(merged.names))
+    nodes = tuple(Node(name, roles.get(i, "between"), texts[i], items[i]) for i, name in enumerate(merged.names))
     return Drawing(nodes, tuple(edges), width, height, largest)
 
 
@@ -176,8 +153,7 @@ def _place(items: list[Item], links: Sequence[tuple[int, int]]) -> Point:
 def _ports(items: list[Item], chains: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
     """Return the y where each edge leaves its source and meets its target, so that none overlap there."""
     ends = [[0.0, 0.0] for _ in chains]
-    for side in (0, 1):
-        node_at, next_at = (0, 1) if side == 0 else (-1, -2)
+    for side, (node_at, next_at) in enumerate([(0, 1), (-1, -2)]):
         at_node: dict[int, list[int]] = {}
         for e, chain in enumerate(chains):
             at_node.setdefault(chain[node_at], []).append(e)
@@ -192,7 +168,7 @@ def _curve(
     chain: Sequence[Item], ends: tuple[float, float], strength: float, *, inverse: bool
 ) -> tuple[tuple[Point, ...], tuple[Point, Point, Point]]:
     """Return the edge's curve, level wherever it meets an item, and its arrowhead."""
-    start, stop = (_box(chain[0]).right, ends[0]), (_box(chain[-1]).left, ends[1])
+    start, stop = (chain[0].right, ends[0]), (chain[-1].left, ends[1])
     length, wing = 8 + 4 * strength, 3.5 + 2.5 * strength
     (x, y), back = (start, length) if inverse else (stop, -length)
     arrow = ((x, y), (x + back, y - wing), (x + back, y + wing))
@@ -211,7 +187,3 @@ def _curve(
         middle = (x0 + x1) / 2
         curve += [(middle, y0), (middle, y1), (x1, y1)]
     return tuple(curve), arrow
-
-
-def _box(item: Item) -> Box:
-    return Box(item.x, item.y, item.width, item.height)

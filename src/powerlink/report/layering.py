@@ -40,8 +40,7 @@ def merge_paths(query: Query, evidence: Sequence[Evidence]) -> MergedPaths:
     """
     names = [query.head, query.tail]
     after: dict[int, set[int]] = {HEAD: set(), TAIL: set()}
-    walked_by: dict[tuple[int, int, Fact], list[int]] = {}
-    known: dict[Fact, Fact] = {}  # a fact is one edge, even where rounding gave it two effects
+    walked_by: dict[tuple[int, int, Fact], list[int]] = defaultdict(list)  # facts are equal whatever their effects
     wanted: dict[int, list[float]] = defaultdict(list, {HEAD: [0.0], TAIL: [1.0]})  # node → where its paths want it
     for p, piece in enumerate(evidence):
         here = HEAD
@@ -55,8 +54,7 @@ def merge_paths(query: Query, evidence: Sequence[Evidence]) -> MergedPaths:
                 there = TAIL if i == len(piece.facts) else _shared_node(fact.target, here, names, after)
                 wanted[there].append(i / len(piece.facts))
             after[here].add(there)
-            same = known.setdefault(replace(walked, effect=None), walked)
-            walked_by.setdefault((here, there, same), []).append(p)
+            walked_by[here, there, walked].append(p)
             here = there
     hops = tuple(Hop(*key, tuple(dict.fromkeys(walkers))) for key, walkers in walked_by.items())
     return MergedPaths(tuple(names), hops, _columns(after, wanted))

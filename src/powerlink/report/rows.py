@@ -31,6 +31,14 @@ class Item:
     column: float = 0.0  # the width of the whole layer
 
     @property
+    def left(self) -> float:
+        return self.x - self.width / 2
+
+    @property
+    def right(self) -> float:
+        return self.x + self.width / 2
+
+    @property
     def top(self) -> float:
         return self.y - self.height / 2
 
