@@ -43,13 +43,13 @@ def pair_up(edge_index: Tensor, edge_type: Tensor | None, num_nodes: int) -> Pai
     # back (E,) is each column's other direction, forward those that are facts
     half = types // 2
     twin = torch.where(kind < half, kind + half, kind - half)
-    for inverse, facts, count in (
+    for inverse, facts, relations in (
         (twin, kind < half, half) if types % 2 == 0 else (kind, source <= target, types),
         (kind, source <= target, types),
     ):
         place, found = find_sorted(keys, key(target, inverse, source))
         if bool(found.all()) and kind.numel():
-            forward = facts.nonzero().squeeze(1)
+            count, forward = relations, facts.nonzero().squeeze(1)
             back = torch.where(source == target, NONE, order[place]) if inverse is kind else order[place]
             break
     else:
