@@ -12,36 +12,13 @@ from typing import Literal
 
 from powerlink.explanation import Explanation, Fact
 from powerlink.report.layering import HEAD, TAIL, Hop, MergedPaths, merge_paths
-from powerlink.report.lettering import break_lines, text_width
+from powerlink.report.lettering import Letters
 from powerlink.report.measures import fact_fall
 from powerlink.report.rows import Item, order_layers, settle_rows
-from powerlink.report.wording import harmless
 
 _BETWEEN_COLUMNS, _BETWEEN_PORTS, _MARGIN = 40.0, 13.0, 8.0
 
 Point = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Letters:
-    """How names are set: the size of letters, the height of a line, and the widest that a line may be."""
-
-    size: float
-    line: float
-    widest: float
-
-    def broken(self, name: str) -> tuple[str, ...]:
-        """Return a name in at most three lines."""
-        return break_lines(harmless(name), self.size, self.widest, 3)
-
-    def width(self, lines: Sequence[str]) -> float:
-        """Return the width of the longest line."""
-        return max(text_width(line, self.size) for line in lines)
-
-    def placed(self, lines: Sequence[str], middle: float, *, baseline: bool = False) -> list[tuple[str, float]]:
-        """Return lines with the y of their middles, or baselines: letters stand 0.35 of their size below the middle."""
-        first = middle - (len(lines) - 1) / 2 * self.line + (0.35 * self.size if baseline else 0.0)
-        return [(line, first + i * self.line) for i, line in enumerate(lines)]
 
 
 NODE_LETTERS, LABEL_LETTERS = Letters(14.0, 18.0, 150.0), Letters(12.0, 15.0, 118.0)

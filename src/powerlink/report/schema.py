@@ -149,7 +149,12 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is Any:
         return value
     if kind is float:
-        return _number(value, where)
+        # JSON has one kind of number: a rank of 1.0 may have come back as 1 from another tool.
+        number = _checked(value, (int, float), "a number", where)
+        try:
+            return float(number)
+        except OverflowError:
+            raise DataError(f"{where} is too large for a number") from None
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
             raise DataError(f"{where} is {_shortened(json.dumps(value))}; it must be {' or '.join(get_args(kind))}")
@@ -185,15 +190,7 @@ def _key(kind: type, key: str, where: str) -> str | int:
     return int(key)
 
 
-def _number(value: Any, where: str) -> float:
-    try:
-        # JSON has one kind of number: a rank of 1.0 may have come back as 1 from another tool.
-        return float(_checked(value, int, "a number", where)) if not isinstance(value, float) else value
-    except OverflowError:
-        raise DataError(f"{where} is too large for a number") from None
-
-
-def _checked(value: Any, kind: type, expected: str, where: str) -> Any:
+def _checked(value: Any, kind: type | tuple[type, ...], expected: str, where: str) -> Any:
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     raise DataError(f"{where} must be {expected}, not {_shortened(json.dumps(value))}")

@@ -16,16 +16,12 @@ _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
 def harmless(name: str) -> str:
     """Return the name with control characters as visible escapes; a blank name is shown in quotes."""
     if not name.isprintable():
-        name = "".join(_escaped(char) if _controls(char) else char for char in name)
+        name = "".join(char.encode("unicode_escape").decode() if _controls(char) else char for char in name)
     return name if name.strip() else f'"{name}"'
 
 
 def _controls(char: str) -> bool:
     return char in _REORDERING or unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"}
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode()
 
 
 def isolated(name: str) -> str:
