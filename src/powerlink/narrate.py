@@ -43,12 +43,14 @@ class Findings:
 
 def name_query(graph: KnowledgeGraph, triple: Sequence[int], foil: int = -1) -> Query:
     """Name a triple; a relation ≥ R was asked through the inverse, and is told as the fact it is about."""
-    head, relation, tail = triple
-    against = graph.entities[foil] if foil >= 0 else None
-    if relation < graph.num_relations:
-        return Query(graph.entities[head], graph.relations[relation], graph.entities[tail], foil=against)
-    named = graph.relations[relation - graph.num_relations]
-    return Query(graph.entities[tail], named, graph.entities[head], inverse=True, foil=against)
+    return Query(*_named(graph, *triple), graph.entities[foil] if foil >= 0 else None)
+
+
+def _named(graph: KnowledgeGraph, source: int, relation: int, target: int) -> tuple[str, str, str, bool]:
+    """Name the fact behind an edge, and tell whether the edge runs from its tail to its head."""
+    inverse = relation >= graph.num_relations
+    head, tail = (target, source) if inverse else (source, target)
+    return graph.entities[head], graph.relations[relation % graph.num_relations], graph.entities[tail], inverse
 
 
 def unexplained(query: Query, status: Status, outcome: Outcome | None, made_by: MadeBy | None) -> Explanation:
@@ -157,7 +159,8 @@ def _piece(
     hops: list[list[int]],
     alone: list[float],
 ) -> Evidence:
-    facts = [_fact(graph, hop, effect) for hop, effect in zip(hops, alone, strict=True) if hop[0] >= 0]
+    seen = [(hop, effect) for hop, effect in zip(hops, alone, strict=True) if hop[0] >= 0]
+    facts = [Fact(*_named(graph, *edge), bool(visible), effect) for (*edge, visible), effect in seen]
     if not is_path:
         facts = [replace(fact, inverse=False) for fact in facts]  # nobody walks along a set
     elif is_inverse:
@@ -166,11 +169,3 @@ def _piece(
     score, cost, score_without, rank_without, together = numbers
     kind: Literal["path", "set"] = "path" if is_path else "set"
     return Evidence(tuple(facts), score, cost, score_without, rank_without, proposers[by], together, witnesses, kind)
-
-
-def _fact(graph: KnowledgeGraph, hop: list[int], effect: float) -> Fact:
-    source, relation, target, visible = hop
-    inverse = relation >= graph.num_relations
-    head, tail = (target, source) if inverse else (source, target)
-    named = graph.entities[head], graph.relations[relation % graph.num_relations], graph.entities[tail]
-    return Fact(*named, inverse, bool(visible), effect)

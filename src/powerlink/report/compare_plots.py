@@ -21,7 +21,7 @@ INTERVALS: tuple[tuple[str, str, Measurement, bool], ...] = (
     ("Sparsity of the mask over kept edges ↑", "Sparsity (kept edges)", "paper", True),
 )
 LEFT, RIGHT, ROW, TOP, BOTTOM = 118.0, 430.0, 24.0, 8.0, 34.0
-SIDE = 300.0
+SCATTER = {"left": 78.0, "right": 378.0, "top": 12.0, "bottom": 237.0, "width": 398.0, "height": 283.0}
 
 
 def intervals(compared: ModelComparison) -> list[View]:
@@ -92,20 +92,13 @@ def _scatter(
     *,
     logs: bool = False,
 ) -> View:
-    left, right, top, bottom = 78.0, 78.0 + SIDE, 12.0, 12.0 + SIDE * 0.75
-    x_scale, x_ticks = _scale([x for _, x, _ in points], left + 14, right - 14)
+    x_scale, x_ticks = _scale([x for _, x, _ in points], SCATTER["left"] + 14, SCATTER["right"] - 14)
     y_make = _log_scale if logs else _scale
-    y_scale, y_ticks = y_make([y for _, _, y in points], bottom - 14, top + 14)
-    return {
+    y_scale, y_ticks = y_make([y for _, _, y in points], SCATTER["bottom"] - 14, SCATTER["top"] + 14)
+    return SCATTER | {
         "title": title,
         "x_title": x_title,
         "y_title": y_title,
-        "width": right + 20,
-        "height": bottom + 46,
-        "left": left,
-        "right": right,
-        "top": top,
-        "bottom": bottom,
         "x_ticks": [(x_scale(tick), _tick(tick)) for tick in x_ticks],
         "y_ticks": [(y_scale(tick), _tick(tick)) for tick in y_ticks],
         "points": [

@@ -117,15 +117,16 @@ def _legend(axes: Axes, explanation: Explanation, drawing: Drawing, left: float)
     x = left + text_width(width_means, _LEGEND) + 12
     for strength, said in ((0.0, "0  to"), (1.0, wording.amount(drawing.largest))):
         line = Path([(x, y), (x + 26, y)])
-        axes.add_patch(PathPatch(line, **_stroke(strength), capstyle="butt", zorder=1))
+        axes.add_patch(PathPatch(line, **_stroke(strength)))
         _text(axes, x + 32, y, said, _LEGEND, **look)
         x += 32 + text_width(said, _LEGEND) + 10
     _text(axes, left, y + 0.8 * _TITLE_LINE, sentences.arrow_meaning(explanation), _LEGEND, **look)
 
 
 def _stroke(strength: float) -> dict[str, Any]:
-    width = (1.4 + 4.1 * strength) * _POINT
-    return {"facecolor": "none", "edgecolor": _ACCENT, "alpha": 0.55 + 0.45 * strength, "linewidth": width}
+    width, alpha = (1.4 + 4.1 * strength) * _POINT, 0.55 + 0.45 * strength
+    color = {"facecolor": "none", "edgecolor": _ACCENT, "alpha": alpha}
+    return color | {"linewidth": width, "capstyle": "butt", "zorder": 1}
 
 
 def _node(axes: Axes, node: Node) -> None:
@@ -147,24 +148,9 @@ def _node(axes: Axes, node: Node) -> None:
 
 def _edge(axes: Axes, edge: Edge) -> None:
     codes = [Path.MOVETO] + [Path.CURVE4] * (len(edge.curve) - 1)
-    line = PathPatch(
-        Path(edge.curve, codes),
-        **_stroke(edge.strength),
-        linestyle="solid" if edge.fact.visible else (0, (2.5, 1.8)),
-        capstyle="butt",
-        zorder=1,
-    )
-    axes.add_patch(line)
-    axes.add_patch(
-        Polygon(
-            edge.arrow,
-            closed=True,
-            facecolor=_ACCENT,
-            edgecolor="none",
-            alpha=_stroke(edge.strength)["alpha"],
-            zorder=2,
-        )
-    )
+    look, dashes = _stroke(edge.strength), "solid" if edge.fact.visible else (0, (2.5, 1.8))
+    axes.add_patch(PathPatch(Path(edge.curve, codes), **look, linestyle=dashes))
+    axes.add_patch(Polygon(edge.arrow, facecolor=_ACCENT, edgecolor="none", alpha=look["alpha"], zorder=2))
     corner, label = (edge.label.left, edge.label.top), edge.label
     axes.add_patch(Rectangle(corner, label.width, label.height, facecolor="white", edgecolor="none", zorder=2))
     for text, y in LABEL_LETTERS.placed(edge.lines, label.y):
@@ -172,15 +158,11 @@ def _edge(axes: Axes, edge: Edge) -> None:
 
 
 def _text(axes: Axes, x: float, y: float, text: str, size: float, **style: Any) -> None:
-    look: dict[str, Any] = {
-        "ha": "center",
-        "va": "center_baseline",
-        "color": _INK,
-        "zorder": 4,
-        "clip_on": True,
-    } | style
+    look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": _INK, "zorder": 4} | style
     # A dollar sign in a name is a dollar sign.
-    axes.text(x, y, legible(text), fontsize=size * _POINT, family=font_families(), parse_math=False, **look)
+    axes.text(
+        x, y, legible(text), fontsize=size * _POINT, family=font_families(), parse_math=False, clip_on=True, **look
+    )
 
 
 def legible(text: str) -> str:
