@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from powerlink.report.wording import harmless
 
@@ -43,6 +44,7 @@ def text_width(text: str, size: float) -> float:
     return size * sum(map(_advance, text))
 
 
+@cache
 def _advance(char: str) -> float:
     if char in _NARROW:
         return 0.37
