@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 
@@ -42,12 +43,14 @@ class Findings:
 
 def name_query(graph: KnowledgeGraph, triple: Sequence[int], foil: int = -1) -> Query:
     """Name a triple; a relation ≥ R was asked through the inverse, and is told as the fact it is about."""
-    head, relation, tail = triple
-    against = graph.entities[foil] if foil >= 0 else None
-    if relation < graph.num_relations:
-        return Query(graph.entities[head], graph.relations[relation], graph.entities[tail], foil=against)
-    named = graph.relations[relation - graph.num_relations]
-    return Query(graph.entities[tail], named, graph.entities[head], inverse=True, foil=against)
+    return Query(*_named(graph, *triple), graph.entities[foil] if foil >= 0 else None)
+
+
+def _named(graph: KnowledgeGraph, source: int, relation: int, target: int) -> tuple[str, str, str, bool]:
+    """Name the fact behind an edge, and tell whether the edge runs from its tail to its head."""
+    inverse = relation >= graph.num_relations
+    head, tail = (target, source) if inverse else (source, target)
+    return graph.entities[head], graph.relations[relation % graph.num_relations], graph.entities[tail], inverse
 
 
 def unexplained(query: Query, status: Status, outcome: Outcome | None, made_by: MadeBy | None) -> Explanation:
@@ -57,46 +60,65 @@ def unexplained(query: Query, status: Status, outcome: Outcome | None, made_by: 
 
 
 def narrate(graph: KnowledgeGraph, findings: Findings, standing: Standing, made_by: MadeBy | None) -> list[Explanation]:
-    """Tell every query of a batch; `standing` is the model's word on the unchanged graph, (Q,)."""
-    table = _tabulate(findings, standing)
-    return [_narrate_one(graph, table, q, made_by) for q in range(findings.graph.num_queries)]
+    """Tell every query of a batch; `standing` is the model's word on the unchanged graph, (Q,).
 
-
-@dataclass(frozen=True)
-class _Table:
-    """All that is told of a batch, as plain lists by query: each is brought from the device once."""
-
-    query: list[list[int]]
-    foil: list[int]
-    size: list[list[int]]  # nodes, edges, kept edges
-    considered: list[int]
-    standing: list[Outcome]
-    without_top: dict[int, list[Outcome]]
-    without_all: list[Outcome]
-    only_these: list[Outcome]
-    paper: list[list[float]] | None  # F+, F−, sparsity, sparsity of the kept, rank, ranks without the top paths
-    chosen: list[list[int]]  # by query and place: position among the candidates, −1 where there are fewer
-    each: list[list[list[float]]]  # by query and place: score, cost, score and rank without, carried together
-    proposers: Sequence[str]
-    proposer: list[list[int]]
-    witnesses: list[list[int]]
-    is_path: list[list[bool]]
-    hops: list[list[list[list[int]]]]  # by query, place and hop: source, relation, target, whether visible; −1: none
-    alone: list[list[list[float]]]  # by query, place and hop: the fall of the logit without this fact
-    deletion: list[list[float]]  # by query; NaN behind the last fact
-    remarks: Sequence[tuple[str, ...]]  # by query
-
-
-def _tabulate(findings: Findings, standing: Standing) -> _Table:
-    batch, verdict, choice, found = findings.graph, findings.verdict, findings.choice, findings.proposals
-    evidence, proposer, chosen = found.candidates.evidence, found.candidates.proposer, choice.index
+    What is told is brought from the device once a batch, not once a number.
+    """
+    batch, verdict = findings.graph, findings.verdict
+    foil = torch.full_like(batch.head, -1)
+    if batch.foil is not None:
+        foil = torch.where(batch.foil >= 0, batch.entity[batch.foil.clamp(min=0)], -1)
     size = torch.stack([batch.node_row.diff(), batch.edge_row.diff(), run_count(batch.kept, batch.edge_row)], dim=1)
+    candidates = torch.bincount(findings.proposals.candidates.evidence.query, minlength=batch.num_queries)
+    triples, foils, sizes, considered = (part.tolist() for part in (batch.queries, foil, size, candidates))
+    now, without_all, only_these = map(_outcomes, (standing, verdict.without_all, verdict.only_these))
+    without_top = {m: _outcomes(top) for m, top in verdict.without_top.items()}
+    papers = None if verdict.paper is None else verdict.paper.table.tolist()
+    deletion = verdict.deletion.tolist()
+    told = []
+    for q, evidence in enumerate(_evidence(graph, findings)):
+        if evidence:
+            status = Status.FAINT if now[q].score - without_all[q].score < EFFECT else Status.EXPLAINED
+        else:
+            status = Status.NO_EFFECT if considered[q] else Status.NO_PATH
+        explanation = Explanation(
+            name_query(graph, triples[q], foils[q]),
+            status,
+            score=now[q].score,
+            rank=now[q].rank,
+            evidence=evidence,
+            without_all=without_all[q] if evidence else None,
+            only_these=only_these[q] if evidence else None,
+            without_top={m: top[q] for m, top in without_top.items()} if evidence else {},
+            deletion=tuple(score for score in deletion[q] if not math.isnan(score)),
+            considered=considered[q],
+            remarks=findings.proposals.remarks[q],
+            paper=_paper(papers[q], without_top) if papers else None,
+            size=GraphSize(*sizes[q]),
+            made_by=made_by,
+        )
+        told.append(explanation)
+    return told
 
-    edges = choice.edges_of(evidence)
+
+def _outcomes(standing: Standing) -> list[Outcome]:
+    return [Outcome(*both) for both in zip(standing.score.tolist(), standing.rank.tolist(), strict=True)]
+
+
+def _paper(figures: list[float], tops: Iterable[int]) -> PaperMetrics:
+    plus, minus, sparsity, sparsity_kept, rank, *without_top = figures
+    return PaperMetrics(plus, minus, sparsity, sparsity_kept, rank, dict(zip(tops, without_top, strict=True)))
+
+
+def _evidence(graph: KnowledgeGraph, findings: Findings) -> list[tuple[Evidence, ...]]:
+    """Tell the evidence of every query of a batch."""
+    batch, verdict, choice, found = findings.graph, findings.verdict, findings.choice, findings.proposals
+    candidates, chosen = found.candidates.evidence, choice.index
+    edges = choice.edges_of(candidates)
     cost, by, is_path = chosen.new_zeros(chosen.shape, dtype=torch.float64), torch.zeros_like(chosen), chosen >= 0
-    if evidence.count:
+    if candidates.count:
         place = chosen.clamp(min=0)
-        cost, by, is_path = evidence.cost[place], proposer[place], evidence.is_path[place]
+        cost, by, is_path = candidates.cost[place], found.candidates.proposer[place], candidates.is_path[place]
     there, edge = edges >= 0, edges.clamp(min=0)
     score = torch.ones_like(cost)
     hops = edges.new_full((*edges.shape, 4), -1)
@@ -105,93 +127,45 @@ def _tabulate(findings: Findings, standing: Standing) -> _Table:
             score = torch.where(there, found.mask[edge].double(), 1.0).prod(2)
         ends = (batch.entity[batch.source[edge]], batch.relation[edge], batch.entity[batch.target[edge]])
         hops = torch.where(there.unsqueeze(3), torch.stack([*ends, verdict.visible.long()], dim=3), -1)
-    each = (score, cost, verdict.without_each.score, verdict.without_each.rank, verdict.together)
-    foil = torch.full_like(batch.head, -1)
-    if batch.foil is not None:
-        foil = torch.where(batch.foil >= 0, batch.entity[batch.foil.clamp(min=0)], -1)
-    return _Table(
-        query=batch.queries.tolist(),
-        foil=foil.tolist(),
-        size=size.tolist(),
-        considered=torch.bincount(evidence.query, minlength=batch.num_queries).tolist(),
-        standing=_outcomes(standing),
-        without_top={m: _outcomes(top) for m, top in verdict.without_top.items()},
-        without_all=_outcomes(verdict.without_all),
-        only_these=_outcomes(verdict.only_these),
-        paper=None if verdict.paper is None else verdict.paper.table.tolist(),
-        chosen=chosen.tolist(),
-        each=torch.stack([number.double() for number in each], dim=2).tolist(),
-        proposers=found.proposers,
-        proposer=by.tolist(),
-        witnesses=choice.witnesses.tolist(),
-        is_path=is_path.tolist(),
-        hops=hops.tolist(),
-        alone=verdict.alone.tolist(),
-        deletion=verdict.deletion.tolist(),
-        remarks=found.remarks,
+    numbers = (score, cost, verdict.without_each.score, verdict.without_each.rank, verdict.together)
+    columns = (
+        chosen,  # (Q, count) position among the candidates; −1 where there are fewer
+        torch.stack([number.double() for number in numbers], dim=2),  # (Q, count, 5)
+        by,
+        choice.witnesses,
+        is_path,
+        hops,  # (Q, count, most, 4) source, relation, target, whether visible; −1 behind the last
+        verdict.alone,  # (Q, count, most) the fall of the logit without this fact
     )
+    inverse = (batch.queries[:, 1] >= graph.num_relations).tolist()
+    return [
+        tuple(
+            _piece(graph, found.proposers, is_inverse, *piece)
+            for index, *piece in zip(*by_place, strict=True)
+            if index >= 0
+        )
+        for is_inverse, *by_place in zip(inverse, *(column.tolist() for column in columns), strict=True)
+    ]
 
 
-def _outcomes(standing: Standing) -> list[Outcome]:
-    return [Outcome(*both) for both in zip(standing.score.tolist(), standing.rank.tolist(), strict=True)]
-
-
-def _narrate_one(graph: KnowledgeGraph, table: _Table, q: int, made_by: MadeBy | None) -> Explanation:
-    places = [place for place, index in enumerate(table.chosen[q]) if index >= 0]
-    if places:
-        falls = table.standing[q].score - table.without_all[q].score
-        status = Status.FAINT if falls < EFFECT else Status.EXPLAINED
-    else:
-        status = Status.NO_EFFECT if table.considered[q] else Status.NO_PATH
-    return Explanation(
-        name_query(graph, table.query[q], table.foil[q]),
-        status,
-        score=table.standing[q].score,
-        rank=table.standing[q].rank,
-        evidence=tuple(_evidence(graph, table, q, place) for place in places),
-        without_all=table.without_all[q] if places else None,
-        only_these=table.only_these[q] if places else None,
-        without_top={m: top[q] for m, top in table.without_top.items()} if places else {},
-        deletion=tuple(score for score in table.deletion[q] if not math.isnan(score)),
-        considered=table.considered[q],
-        remarks=table.remarks[q],
-        paper=None if table.paper is None else _paper(table.paper[q], table.without_top),
-        size=GraphSize(*table.size[q]),
-        made_by=made_by,
-    )
-
-
-def _paper(figures: list[float], tops: Iterable[int]) -> PaperMetrics:
-    plus, minus, sparsity, sparsity_kept, rank, *without_top = figures
-    return PaperMetrics(plus, minus, sparsity, sparsity_kept, rank, dict(zip(tops, without_top, strict=True)))
-
-
-def _evidence(graph: KnowledgeGraph, table: _Table, q: int, place: int) -> Evidence:
-    seen = zip(table.hops[q][place], table.alone[q][place], strict=True)
-    facts = [_fact(graph, hop, effect) for hop, effect in seen if hop[0] >= 0]
-    is_path = table.is_path[q][place]
+def _piece(
+    graph: KnowledgeGraph,
+    proposers: Sequence[str],
+    is_inverse: bool,
+    numbers: list[float],
+    by: int,
+    witnesses: int,
+    is_path: bool,
+    hops: list[list[int]],
+    alone: list[float],
+) -> Evidence:
+    seen = [(hop, effect) for hop, effect in zip(hops, alone, strict=True) if hop[0] >= 0]
+    facts = [Fact(*_named(graph, *edge), bool(visible), effect) for (*edge, visible), effect in seen]
     if not is_path:
         facts = [replace(fact, inverse=False) for fact in facts]  # nobody walks along a set
-    elif table.query[q][1] >= graph.num_relations:
+    elif is_inverse:
         # asked through the inverse, the search ran from the fact's tail; people read from its head
         facts = [replace(fact, inverse=not fact.inverse) for fact in reversed(facts)]
-    score, cost, score_without, rank_without, together = table.each[q][place]
-    return Evidence(
-        tuple(facts),
-        score,
-        cost,
-        score_without,
-        rank_without,
-        proposed_by=table.proposers[table.proposer[q][place]],
-        together=together,
-        witnesses=table.witnesses[q][place],
-        kind="path" if is_path else "set",
-    )
-
-
-def _fact(graph: KnowledgeGraph, hop: list[int], effect: float) -> Fact:
-    source, relation, target, visible = hop
-    inverse = relation >= graph.num_relations
-    head, tail = (target, source) if inverse else (source, target)
-    named = graph.entities[head], graph.relations[relation % graph.num_relations], graph.entities[tail]
-    return Fact(*named, inverse, bool(visible), effect)
+    score, cost, score_without, rank_without, together = numbers
+    kind: Literal["path", "set"] = "path" if is_path else "set"
+    return Evidence(tuple(facts), score, cost, score_without, rank_without, proposers[by], together, witnesses, kind)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from powerlink.explanation import Evidence, Explanation, Fact, Query, Status
-from powerlink.report.drawing import Box, Drawing, lay_out
+from powerlink.report.drawing import Drawing, lay_out
 from powerlink.report.layering import merge_paths
 from powerlink.report.lettering import break_lines, text_width
-from powerlink.report.rows import order_layers, settle
+from powerlink.report.rows import Item, order_layers, settle
 
 
 def walk(*stops: str, without: float = 0.0, relation: str = "r") -> Evidence:
@@ -41,7 +41,7 @@ drawn = st.lists(
 ).map(lambda paths: explain(*paths))
 
 
-def overlap(a: Box, b: Box) -> bool:
+def overlap(a: Item, b: Item) -> bool:
     return abs(a.x - b.x) < (a.width + b.width) / 2 and abs(a.y - b.y) < (a.height + b.height) / 2
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from variants import as_older, by_carried
 
 from powerlink.explanation import Explanation, Outcome, Query, Status
-from powerlink.report.text import print_explanations, render_summary, render_text
+from powerlink.report.text import ExplanationText, print_explanations, render_summary
 
 
 def shown(*explanations: Explanation, width: int = 80) -> str:
@@ -120,7 +120,7 @@ def test_markup_in_names_is_only_text() -> None:
     explanation = Explanation(Query(name, name, name), Status.NO_PATH, 1.0, 1.0)
     assert shown(explanation, width=300).startswith(f"{name} ─{name}→ {name}\n")
     coloured = Console(file=io.StringIO(), width=300, force_terminal=True, color_system="truecolor")
-    coloured.print(render_text(explanation))
+    coloured.print(ExplanationText(explanation))
     assert name in coloured.file.getvalue()  # type: ignore[attr-defined]
 
 

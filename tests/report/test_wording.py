@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from powerlink.explanation import Query, Status
+from powerlink.explanation import Query
 from powerlink.report import wording
 
 
@@ -69,6 +69,7 @@ def test_ranks_and_counts() -> None:
     assert [wording.rank(rank) for rank in (1.0, 2.5, 14541.0)] == ["1", "2.5", "14,541"]
     assert wording.counted(1, "path") == "1 path"
     assert wording.counted(1200, "path") == "1,200 paths"
+    assert [wording.counted(n, "query") for n in (1, 3)] == ["1 query", "3 queries"]
     assert wording.number(-0.001) == "0.00"
     assert wording.ranked(Query("h", "r", "t", inverse=True)) == "among heads"
 
@@ -84,10 +85,6 @@ def test_parts_of_a_score_show_what_differs_from_nothing(value: float, words: st
 @pytest.mark.parametrize(("words", "said"), [("it is so", "It is so."), (" Really? ", "Really?"), ("a.", "A.")])
 def test_sentences_end(words: str, said: str) -> None:
     assert wording.sentence(words) == said
-
-
-def test_statuses_with_paths() -> None:
-    assert [status for status in Status if wording.is_explained(status)] == [Status.EXPLAINED]
 
 
 def test_what_is_carried_together_is_told_in_words_where_digits_show_none() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from powerlink.errors import ModelError, SettingsError
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.proposals import Proposing
 from powerlink.explainers.protocol import Explainer
-from powerlink.graphs.computation_graph import ComputationGraph, extract
+from powerlink.graphs.computation_graph import extract
 from powerlink.memory import Room
 from powerlink.pipeline import ExplainSettings, find_evidence, prune_for
 from powerlink.pyg_explainer.pairing import PairedEdges, pair_up
@@ -45,7 +45,7 @@ class PowerLinkExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if mask not in ("paths", "scores"):
+        if mask not in get_args(EdgeMask):
             raise SettingsError(f"mask must be paths or scores, not {mask!r}")
         self.explainer, self.settings = explainer or PowerLink(), settings or ExplainSettings()
         self.mask, self.normaliser, self.seed = mask, normaliser, seed
@@ -110,25 +110,16 @@ class PowerLinkExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         proposing = Proposing(oracle, graph, self.settings.wish, self.seed)
         found, choice = find_evidence(proposing, oracle, self.explainer, self.settings)
         paths = [path[path >= 0] for path in choice.edges_of(found.candidates.evidence)[0] if (path >= 0).any()]
+        column = edges.column[graph.edge]
+        there = column >= 0
         if self.mask == "paths":
             for path in paths:
-                mask[_columns(graph, edges, torch.cat([path, graph.reverse[path]]))] = 1.0
+                both = torch.cat([path, graph.reverse[path]])
+                mask[column[both[there[both]]]] = 1.0
         elif found.mask is not None:
-            there = edges.column[graph.edge] >= 0
-            mask[edges.column[graph.edge[there]]] = found.mask.detach()[there].to(mask.dtype)
-        return mask, [_walked(graph, edges, path) for path in paths]
-
-
-def _columns(graph: ComputationGraph, edges: PairedEdges, edge: Tensor) -> Tensor:
-    column = edges.column[graph.edge[edge]]
-    return column[column >= 0]
-
-
-def _walked(graph: ComputationGraph, edges: PairedEdges, path: Tensor) -> list[int]:
-    """Name a path's hops by columns: of two directions the one walked, where it is there."""
-    along, against = edges.column[graph.edge[path]], edges.column[graph.edge[graph.reverse[path]]]
-    walked: list[int] = torch.where(along >= 0, along, against).tolist()
-    return walked
+            mask[column[there]] = found.mask.detach()[there].to(mask.dtype)
+        # of a hop's two directions the one walked, where it is there
+        return mask, [torch.where(there[path], column[path], column[graph.reverse[path]]).tolist() for path in paths]
 
 
 def _query(inputs: dict[str, Any], label: int, edges: PairedEdges) -> Tensor:

@@ -32,36 +32,30 @@ def pair_up(edge_index: Tensor, edge_type: Tensor | None, num_nodes: int) -> Pai
     source, target = edge_index
     kind = torch.zeros_like(source) if edge_type is None else edge_type
     types = int(kind.max()) + 1 if kind.numel() else 1
-    order = _key(source, kind, target, num_nodes, types).argsort()
-    keys = _key(source, kind, target, num_nodes, types)[order]
+
+    def key(source: Tensor, kind: Tensor, target: Tensor) -> Tensor:
+        return (source * num_nodes + target) * types + kind
+
+    keys, order = key(source, kind, target).sort()
     if bool((keys[1:] == keys[:-1]).any()):
         raise DataError("edge_index holds the same edge of the same type twice: drop the repeats (Data.coalesce)")
 
+    # back (E,) is each column's other direction, forward those that are facts
     half = types // 2
     twin = torch.where(kind < half, kind + half, kind - half)
-    for inverse, facts, count in (
+    for inverse, facts, relations in (
         (twin, kind < half, half) if types % 2 == 0 else (kind, source <= target, types),
         (kind, source <= target, types),
     ):
-        place, found = find_sorted(keys, _key(target, inverse, source, num_nodes, types))
+        place, found = find_sorted(keys, key(target, inverse, source))
         if bool(found.all()) and kind.numel():
+            count, forward = relations, facts.nonzero().squeeze(1)
             back = torch.where(source == target, NONE, order[place]) if inverse is kind else order[place]
-            return _paired(source, kind, target, facts.nonzero().squeeze(1), back, num_nodes, count)
-    everything = torch.arange(source.numel(), device=source.device)
-    return _paired(source, kind, target, everything, torch.full_like(source, NONE), num_nodes, types)
-
-
-def _paired(
-    source: Tensor, kind: Tensor, target: Tensor, forward: Tensor, back: Tensor, num_nodes: int, num_relations: int
-) -> PairedEdges:
-    """Build the message graph of the facts in the columns `forward`; `back` (E,) is each column's other direction."""
-    facts = torch.stack([source[forward], kind[forward], target[forward]], dim=1)
-    messages = MessageGraph.from_facts(facts, num_nodes, num_relations, source.device)
+            break
+    else:
+        count, forward, back = types, torch.arange(source.numel(), device=source.device), torch.full_like(source, NONE)
+    triples = torch.stack([source, kind, target], dim=1)[forward]
+    messages = MessageGraph.from_facts(triples, num_nodes, count, source.device)
     columns = torch.cat([forward, back[forward]])
-    inverse = messages.relation >= num_relations
-    column = columns[messages.fact + inverse * forward.numel()]
+    column = columns[messages.fact + (messages.relation >= count) * forward.numel()]
     return PairedEdges(messages, column, source.numel())
-
-
-def _key(source: Tensor, kind: Tensor, target: Tensor, num_nodes: int, types: int) -> Tensor:
-    return (source * num_nodes + target) * types + kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from powerlink.atomic_file import replace_together
-from powerlink.explanation import Explanation
-from powerlink.report.cards import View, card
-from powerlink.report.compare_plots import INTERVALS, interval_plot, scatters
-from powerlink.report.compare_tables import TableView, agreement, of_queries, reading, side_by_side, tables
+from powerlink.report import compare_plots, compare_tables
+from powerlink.report.compare_tables import TableView, agreement, of_queries, reading, tables
 from powerlink.report.html import page_of
 from powerlink.report.wording import harmless, isolated
 from powerlink.verify.comparison import ModelComparison
-
-PATHS_SIDE_BY_SIDE = 3
 
 
 def write_comparison(compared: Sequence[ModelComparison], folder: Path, made_with: dict[str, Any]) -> None:
@@ -106,35 +102,7 @@ def render_page(compared: Sequence[ModelComparison], made_with: dict[str, Any]) 
     """Return a page that needs nothing else: plots, tables, and the explainers' paths side by side."""
     graph = compared[0].graph if compared else ""
     title = f"Explainers compared on {harmless(graph)}"
-    settings = [{"name": name.replace("_", " "), "value": harmless(str(v))} for name, v in made_with.items()]
-    return page_of("compare.html", title=title, models=[_model(model) for model in compared], settings=settings)
-
-
-def _model(compared: ModelComparison) -> View:
-    view = {
-        "label": harmless(compared.label),
-        "queries": of_queries(compared),
-        "refused": [(harmless(name), harmless(sentence)) for name, sentence in compared.refused.items()],
-        "reading": None,
-    }
-    if not compared.explainers:
-        return view
-    return view | {
-        "reading": reading(compared),
-        "tables": tables(compared),
-        "agreements": [agreement(compared, select) for select in compared.overlaps],
-        "intervals": [interval_plot(compared, *plot) for plot in INTERVALS],
-        "scatters": scatters(compared),
-        "names": [harmless(name) for name in compared.explainers],
-        "side_by_side": side_by_side(compared, PATHS_SIDE_BY_SIDE),
-        "examples": [_example(example) for example in compared.examples],
-    }
-
-
-def _example(explained: Mapping[str, Explanation]) -> View:
-    views = {name: card(explanation) for name, explanation in explained.items()}
-    sides = [
-        {"explainer": harmless(name), "paths": view["paths"][:PATHS_SIDE_BY_SIDE], "status": view["status"]}
-        for name, view in views.items()
-    ]
-    return {"query": next(iter(views.values())), "sides": sides}
+    settings = [(name.replace("_", " "), harmless(str(value))) for name, value in made_with.items()]
+    return page_of(
+        "compare.html", title=title, models=compared, settings=settings, tables=compare_tables, plots=compare_plots
+    )

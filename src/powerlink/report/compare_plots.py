@@ -21,11 +21,15 @@ INTERVALS: tuple[tuple[str, str, Measurement, bool], ...] = (
     ("Sparsity of the mask over kept edges ↑", "Sparsity (kept edges)", "paper", True),
 )
 LEFT, RIGHT, ROW, TOP, BOTTOM = 118.0, 430.0, 24.0, 8.0, 34.0
-SIDE = 300.0
+SCATTER = {"left": 78.0, "right": 378.0, "top": 12.0, "bottom": 237.0, "width": 398.0, "height": 283.0}
 
 
-def interval_plot(compared: ModelComparison, title: str, metric: str, protocol: Measurement, of_mask: bool) -> View:
-    """Return the plot of a metric: a row per explainer, a dot with its 95 % interval per way of choosing paths."""
+def intervals(compared: ModelComparison) -> list[View]:
+    """Return a plot per metric: a row per explainer, a dot with its 95 % interval per way of choosing paths."""
+    return [_interval_plot(compared, *plot) for plot in INTERVALS]
+
+
+def _interval_plot(compared: ModelComparison, title: str, metric: str, protocol: Measurement, of_mask: bool) -> View:
     selections = list(compared.tables)[:1] if of_mask else list(compared.tables)
     found = [
         (series, place, figure, row.explainer if of_mask else f"{row.explainer}, {SHORT[select]}")
@@ -36,27 +40,22 @@ def interval_plot(compared: ModelComparison, title: str, metric: str, protocol: 
     values = [value for _, _, figure, _ in found for value in (figure.mean, figure.low, figure.high)]
     scale, ticks = _scale(values, LEFT, RIGHT, with_zero=True)
     bottom = TOP + ROW * len(compared.explainers)
+    middles = [TOP + (place + 0.5) * ROW for place in range(len(compared.explainers))]
     return {
         "title": title,
         "width": RIGHT + 20,
         "height": bottom + BOTTOM,
         "bottom": bottom,
         "top": TOP,
-        "ticks": [{"x": _at(scale(tick)), "text": _tick(tick)} for tick in ticks],
-        "names": [
-            {"y": _at(TOP + (place + 0.5) * ROW + 4), "text": _shortened(harmless(name))}
-            for place, name in enumerate(compared.explainers)
-        ],
+        "ticks": [(scale(tick), _tick(tick)) for tick in ticks],
+        "names": [(y + 4, _shortened(harmless(name))) for y, name in zip(middles, compared.explainers, strict=True)],
         "marks": [
-            {
-                "series": series,
-                "y": _at(TOP + (place + 0.5) * ROW + (series - (len(selections) - 1) / 2) * 7),
-                "x": _at(scale(figure.mean)),
-                "low": _at(scale(figure.low)),
-                "high": _at(scale(figure.high)),
-                "title": f"{harmless(name)}: {number(figure.mean, 3)} "
-                f"({number(figure.low, 3)} … {number(figure.high, 3)})",
-            }
+            (
+                series,
+                middles[place] + (series - (len(selections) - 1) / 2) * 7,
+                [scale(value) for value in (figure.low, figure.mean, figure.high)],
+                f"{harmless(name)}: {number(figure.mean, 3)} ({number(figure.low, 3)} … {number(figure.high, 3)})",
+            )
             for series, place, figure, name in found
         ],
         "series": [] if of_mask else [SHORT[select] for select in selections],
@@ -93,30 +92,17 @@ def _scatter(
     *,
     logs: bool = False,
 ) -> View:
-    left, right, top, bottom = 78.0, 78.0 + SIDE, 12.0, 12.0 + SIDE * 0.75
-    x_scale, x_ticks = _scale([x for _, x, _ in points], left + 14, right - 14)
+    x_scale, x_ticks = _scale([x for _, x, _ in points], SCATTER["left"] + 14, SCATTER["right"] - 14)
     y_make = _log_scale if logs else _scale
-    y_scale, y_ticks = y_make([y for _, _, y in points], bottom - 14, top + 14)
-    return {
+    y_scale, y_ticks = y_make([y for _, _, y in points], SCATTER["bottom"] - 14, SCATTER["top"] + 14)
+    return SCATTER | {
         "title": title,
         "x_title": x_title,
         "y_title": y_title,
-        "width": right + 20,
-        "height": bottom + 46,
-        "left": left,
-        "right": right,
-        "top": top,
-        "bottom": bottom,
-        "x_ticks": [{"at": _at(x_scale(tick)), "text": _tick(tick)} for tick in x_ticks],
-        "y_ticks": [{"at": _at(y_scale(tick)), "text": _tick(tick)} for tick in y_ticks],
+        "x_ticks": [(x_scale(tick), _tick(tick)) for tick in x_ticks],
+        "y_ticks": [(y_scale(tick), _tick(tick)) for tick in y_ticks],
         "points": [
-            {
-                "x": _at(x_scale(x)),
-                "y": _at(y_scale(y)),
-                "number": place,
-                "hue": (place - 1) % 8,
-                "title": f"{harmless(compared.explainers[place - 1])}: {_tick(x)}, {_tick(y)}",
-            }
+            (place, x_scale(x), y_scale(y), f"{harmless(compared.explainers[place - 1])}: {_tick(x)}, {_tick(y)}")
             for place, x, y in points
         ],
     }
@@ -160,7 +146,3 @@ def _tick(value: float) -> str:
 
 def _shortened(name: str) -> str:
     return name if len(name) <= 17 else f"{name[:16]}…"
-
-
-def _at(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from powerlink.report.wording import counted, harmless, number
 from powerlink.verify.comparison import ModelComparison, Row
 from powerlink.verify.metrics import Measurement
 
-Column = tuple[str, str, Measurement]  # title, metric, protocol
+Columns = dict[str, tuple[str, Measurement]]  # title → metric, protocol
 
-OF_THE_MASK: tuple[Column, ...] = (
-    ("F+", "F+", "paper"),
-    ("F−", "F−", "paper"),
-    ("Sparsity", "Sparsity", "paper"),
-    ("Sparsity of kept", "Sparsity (kept edges)", "paper"),
-)
-OF_THE_PATHS: tuple[Column, ...] = (
-    *((f"HΔR:{m}, paper", f"HΔR:{m}", "paper") for m in (1, 3, 5)),
-    *((f"HΔR:{m}", f"HΔR:{m}", "powerlink") for m in (1, 3, 5)),
-    ("logit drop", "logit drop, all paths", "powerlink"),
-    ("paths", "paths shown", "powerlink"),
-)
+OF_THE_MASK: Columns = {
+    "F+": ("F+", "paper"),
+    "F−": ("F−", "paper"),
+    "Sparsity": ("Sparsity", "paper"),
+    "Sparsity of kept": ("Sparsity (kept edges)", "paper"),
+}
+OF_THE_PATHS: Columns = {
+    **{f"HΔR:{m}, paper": (f"HΔR:{m}", "paper") for m in (1, 3, 5)},
+    **{f"HΔR:{m}": (f"HΔR:{m}", "powerlink") for m in (1, 3, 5)},
+    "logit drop": ("logit drop, all paths", "powerlink"),
+    "paths": ("paths shown", "powerlink"),
+}
 CHOSEN = {
     "mask": "Paths in the explainer's own order (the paper's protocol)",
     "carried": "Paths chosen by what their facts carry together, among the explainer's own candidates",
@@ -31,6 +30,7 @@ CHOSEN = {
     "pooled": "Paths chosen by what their facts carry together, the floors' candidates added (the default of explain)",
 }
 SHORT = {"mask": "own order", "carried": "by what is carried", "largest-drop": "by largest drop", "pooled": "pooled"}
+PATHS_SIDE_BY_SIDE = 3
 
 
 @dataclass(frozen=True)
@@ -60,19 +60,15 @@ def tables(compared: ModelComparison) -> list[TableView]:
     seconds = ("s a query, scores alone", *(f"s a query, {SHORT[select]}" for select in compared.tables))
     first = next(iter(compared.tables.values()))
     rows = tuple((harmless(row.explainer), (*_cells(row, OF_THE_MASK), *_times(compared, row))) for row in first)
-    views = [TableView("The mask, and the time", (*_titles(OF_THE_MASK), *seconds), rows)]
+    views = [TableView("The mask, and the time", (*OF_THE_MASK, *seconds), rows)]
     for select, table in compared.tables.items():
         rows = tuple((harmless(row.explainer), _cells(row, OF_THE_PATHS)) for row in table)
-        views.append(TableView(CHOSEN[select], _titles(OF_THE_PATHS), rows))
+        views.append(TableView(CHOSEN[select], tuple(OF_THE_PATHS), rows))
     return [*views, _statuses(compared)]
 
 
-def _titles(columns: Sequence[Column]) -> tuple[str, ...]:
-    return tuple(title for title, _, _ in columns)
-
-
-def _cells(row: Row, columns: Sequence[Column]) -> tuple[Cell, ...]:
-    return tuple(_cell(row, metric, protocol) for _, metric, protocol in columns)
+def _cells(row: Row, columns: Columns) -> tuple[Cell, ...]:
+    return tuple(_cell(row, metric, protocol) for metric, protocol in columns.values())
 
 
 def _cell(row: Row, metric: str, protocol: Measurement) -> Cell:
@@ -122,7 +118,7 @@ def agreement(compared: ModelComparison, select: str) -> TableView:
 
 def of_queries(compared: ModelComparison) -> str:
     """Say how many queries there were, and what was left out."""
-    said = counted(compared.queries, "query").replace("querys", "queries")
+    said = counted(compared.queries, "query")
     if compared.left_out:
         said += "; left out: " + ", ".join(f"{count:,} {why}" for why, count in compared.left_out.items())
     return said
@@ -136,8 +132,11 @@ def reading(compared: ModelComparison) -> str:
     )
 
 
-def side_by_side(compared: ModelComparison, count: int) -> str:
+def side_by_side(compared: ModelComparison) -> str:
     """Say which paths stand side by side, and what the number beside them is."""
     orders = {"mask": "in their own order", "largest-drop": "by the largest drop of the score"}
     order = orders.get(next(iter(compared.tables), ""), "by what their facts carry together")
-    return f"The explainers' first {count} paths {order}. Beside a path: what its removal alone does to the score."
+    return (
+        f"The explainers' first {PATHS_SIDE_BY_SIDE} paths {order}. "
+        "Beside a path: what its removal alone does to the score."
+    )

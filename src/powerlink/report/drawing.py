@@ -12,39 +12,16 @@ from typing import Literal
 
 from powerlink.explanation import Explanation, Fact
 from powerlink.report.layering import HEAD, TAIL, Hop, MergedPaths, merge_paths
-from powerlink.report.lettering import break_lines, text_width
+from powerlink.report.lettering import Letters
 from powerlink.report.measures import fact_fall
 from powerlink.report.rows import Item, order_layers, settle_rows
-from powerlink.report.wording import harmless
 
-NODE_FONT, LABEL_FONT = 14.0, 12.0
-NODE_LINE, LABEL_LINE = 18.0, 15.0
-_NODE_WIDTH, _LABEL_WIDTH = 150.0, 118.0  # the widest a line of text may be
 _BETWEEN_COLUMNS, _BETWEEN_PORTS, _MARGIN = 40.0, 13.0, 8.0
 
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Box:
-    """A rectangle by its centre."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-
-    @property
-    def left(self) -> float:
-        return self.x - self.width / 2
-
-    @property
-    def right(self) -> float:
-        return self.x + self.width / 2
-
-    @property
-    def top(self) -> float:
-        return self.y - self.height / 2
+NODE_LETTERS, LABEL_LETTERS = Letters(14.0, 18.0, 150.0), Letters(12.0, 15.0, 118.0)
 
 
 @dataclass(frozen=True)
@@ -54,7 +31,7 @@ class Node:
     name: str
     role: Literal["head", "tail", "between"]
     lines: tuple[str, ...]
-    box: Box
+    box: Item
 
 
 @dataclass(frozen=True)
@@ -65,7 +42,7 @@ class Edge:
     paths: tuple[int, ...]  # which paths walk it, counted from 0
     strength: float  # how far the score falls without this fact, 1 for the largest such fall of all
     lines: tuple[str, ...]
-    label: Box
+    label: Item
     curve: tuple[Point, ...]  # a start, then two control points and an end per cubic piece
     arrow: tuple[Point, Point, Point]  # tip first
 
@@ -84,8 +61,8 @@ class Drawing:
 def lay_out(explanation: Explanation) -> Drawing:
     """Place the paths from head (left) to tail (right), with columns of labels between those of nodes."""
     merged = merge_paths(explanation.query, explanation.evidence)
-    texts = [break_lines(harmless(name), NODE_FONT, _NODE_WIDTH, 3) for name in merged.names]
-    labels = [break_lines(harmless(hop.fact.relation), LABEL_FONT, _LABEL_WIDTH, 3) for hop in merged.hops]
+    texts = [NODE_LETTERS.broken(name) for name in merged.names]
+    labels = [LABEL_LETTERS.broken(hop.fact.relation) for hop in merged.hops]
     items = [_node_item(node, text, merged) for node, text in enumerate(texts)]
     chains = [_chain(hop, label, merged, items) for hop, label in zip(merged.hops, labels, strict=True)]
     width, height = _place(items, [link for chain in chains for link in pairwise(chain)])
@@ -94,10 +71,9 @@ def lay_out(explanation: Explanation) -> Drawing:
     edges = []
     for hop, chain, lines, ends, strength in zip(merged.hops, chains, labels, ports, strengths, strict=True):
         curve, arrow = _curve([items[i] for i in chain], ends, strength, inverse=hop.fact.inverse)
-        label = _box(items[_label_of(chain)])
-        edges.append(Edge(hop.fact, hop.paths, strength, lines, label, curve, arrow))
+        edges.append(Edge(hop.fact, hop.paths, strength, lines, items[_label_of(chain)], curve, arrow))
     roles: dict[int, Literal["head", "tail"]] = {HEAD: "head", TAIL: "tail"}
-    nodes = tuple(Node(name, roles.get(i, "between"), texts[i], _box(items[i])) for i, name in enumerate(merged.names))
+    nodes = tuple(Node(name, roles.get(i, "between"), texts[i], items[i]) for i, name in enumerate(merged.names))
     return Drawing(nodes, tuple(edges), width, height, largest)
 
 
@@ -109,9 +85,9 @@ def edge_strengths(explanation: Explanation, hops: Sequence[Hop]) -> tuple[list[
 
 
 def _node_item(node: int, text: Sequence[str], merged: MergedPaths) -> Item:
-    width = max(text_width(line, NODE_FONT) for line in text) + 26
+    width = NODE_LETTERS.width(text) + 26
     busiest = max(sum(hop.source == node for hop in merged.hops), sum(hop.target == node for hop in merged.hops))
-    height = max(len(text) * NODE_LINE + 16, busiest * _BETWEEN_PORTS + 8)
+    height = max(len(text) * NODE_LETTERS.line + 16, busiest * _BETWEEN_PORTS + 8)
     return Item(2 * merged.columns[node], max(width, 44.0), height, is_node=True)
 
 
@@ -122,8 +98,8 @@ def _chain(hop: Hop, label: Sequence[str], merged: MergedPaths, items: list[Item
     chain = [hop.source, *range(len(items), len(items) + len(layers)), hop.target]
     items += [Item(layer, 0.0, 8.0) for layer in layers]
     middle = items[_label_of(chain)]
-    middle.width = max(text_width(line, LABEL_FONT) for line in label) + 12
-    middle.height = len(label) * LABEL_LINE + 4
+    middle.width = LABEL_LETTERS.width(label) + 12
+    middle.height = len(label) * LABEL_LETTERS.line + 4
     return chain
 
 
@@ -154,8 +130,7 @@ def _place(items: list[Item], links: Sequence[tuple[int, int]]) -> Point:
 def _ports(items: list[Item], chains: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
     """Return the y where each edge leaves its source and meets its target, so that none overlap there."""
     ends = [[0.0, 0.0] for _ in chains]
-    for side in (0, 1):
-        node_at, next_at = (0, 1) if side == 0 else (-1, -2)
+    for side, (node_at, next_at) in enumerate([(0, 1), (-1, -2)]):
         at_node: dict[int, list[int]] = {}
         for e, chain in enumerate(chains):
             at_node.setdefault(chain[node_at], []).append(e)
@@ -170,7 +145,7 @@ def _curve(
     chain: Sequence[Item], ends: tuple[float, float], strength: float, *, inverse: bool
 ) -> tuple[tuple[Point, ...], tuple[Point, Point, Point]]:
     """Return the edge's curve, level wherever it meets an item, and its arrowhead."""
-    start, stop = (_box(chain[0]).right, ends[0]), (_box(chain[-1]).left, ends[1])
+    start, stop = (chain[0].right, ends[0]), (chain[-1].left, ends[1])
     length, wing = 8 + 4 * strength, 3.5 + 2.5 * strength
     (x, y), back = (start, length) if inverse else (stop, -length)
     arrow = ((x, y), (x + back, y - wing), (x + back, y + wing))
@@ -189,7 +164,3 @@ def _curve(
         middle = (x0 + x1) / 2
         curve += [(middle, y0), (middle, y1), (x1, y1)]
     return tuple(curve), arrow
-
-
-def _box(item: Item) -> Box:
-    return Box(item.x, item.y, item.width, item.height)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import astuple, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from powerlink.errors import MismatchError, SettingsError, UnknownNameError
-from powerlink.explanation import Evidence, Explanation, Fact
+from powerlink.explanation import Explanation, Fact
 from powerlink.kg.knowledge_graph import KnowledgeGraph
+from powerlink.report.measures import fall_of
 
 if TYPE_CHECKING:
     import networkx
     import pandas
     from torch_geometric.explain import Explanation as PyGExplanation
 
+Triple = tuple[str, str, str]
+
 COLUMNS = [
-    *("path", "hop", "head", "relation", "tail", "inverse", "visible", "effect"),
+    *("path", "hop", *(field.name for field in fields(Fact))),
     *("path_score", "together", "witnesses", "score", "score_without", "rank", "rank_without", "proposed_by"),
 ]
 
@@ -48,28 +52,12 @@ def to_networkx(explanation: Explanation) -> networkx.MultiDiGraph:
 
 def to_dataframe(explanation: Explanation) -> pandas.DataFrame:
     """Return a row per hop of every path, with what the model says without that fact and without that path."""
-    rows = [
-        (
-            number,
-            hop,
-            fact.head,
-            fact.relation,
-            fact.tail,
-            fact.inverse,
-            fact.visible,
-            fact.effect,
-            path.score,
-            path.together,
-            path.witnesses,
-            explanation.score,
-            path.score_without,
-            explanation.rank,
-            path.rank_without,
-            path.proposed_by,
-        )
-        for number, path in enumerate(explanation.evidence, start=1)
-        for hop, fact in enumerate(path.facts, start=1)
-    ]
+    rows = []
+    for number, path in enumerate(explanation.evidence, start=1):
+        whole = (path.score, path.together, path.witnesses, explanation.score, path.score_without)
+        ranks = (explanation.rank, path.rank_without)
+        for hop, fact in enumerate(path.facts, start=1):
+            rows.append((number, hop, *astuple(fact), *whole, *ranks, path.proposed_by))
     return _optional("pandas").DataFrame(rows, columns=COLUMNS)
 
 
@@ -89,7 +77,7 @@ def to_pyg(explanation: Explanation, graph: KnowledgeGraph | None = None) -> PyG
         mask = list(worth.values())
     else:
         nodes, kinds = list(graph.entities.shown), list(graph.relations.shown)
-        rows = [(head, kind, tail) for head, kind, tail in graph.train.tolist()]
+        rows = list(map(tuple, graph.train.tolist()))
         place = {row: i for i, row in enumerate(rows)}
         mask = [0.0] * len(rows)
         for fact, value in worth.items():
@@ -105,15 +93,15 @@ def to_pyg(explanation: Explanation, graph: KnowledgeGraph | None = None) -> PyG
     )
 
 
-def _facts(explanation: Explanation) -> dict[tuple[str, str, str], tuple[list[int], float]]:
+def _facts(explanation: Explanation) -> dict[Triple, tuple[list[int], float]]:
     """List every fact once, with the numbers of its paths and its worth.
 
     A fact is worth what the best of its paths is: the fall of the score without it, as a share of the largest such
     fall. No fact of a path is worth nothing, so that none is taken for an edge outside all paths.
     """
-    falls = [max(_fall(explanation, path), 0.0) for path in explanation.evidence]
+    falls = [max(fall_of(explanation, path), 0.0) for path in explanation.evidence]
     largest = max(falls, default=0.0)
-    found: dict[tuple[str, str, str], tuple[list[int], float]] = {}
+    found: dict[Triple, tuple[list[int], float]] = {}
     for number, (path, fall) in enumerate(zip(explanation.evidence, falls, strict=True), start=1):
         worth = max(fall / largest, 1e-3) if largest else 1.0
         for key in map(_triple, path.facts):
@@ -122,7 +110,7 @@ def _facts(explanation: Explanation) -> dict[tuple[str, str, str], tuple[list[in
     return found
 
 
-def _place_of(fact: tuple[str, str, str], graph: KnowledgeGraph, place: dict[tuple[int, int, int], int]) -> int:
+def _place_of(fact: Triple, graph: KnowledgeGraph, place: dict[tuple[int, int, int], int]) -> int:
     with contextlib.suppress(UnknownNameError):
         row = graph.triple(*fact)
         if row in place:
@@ -130,11 +118,7 @@ def _place_of(fact: tuple[str, str, str], graph: KnowledgeGraph, place: dict[tup
     raise MismatchError(f"the fact {' '.join(fact)} is not in this graph: give the one that was explained")
 
 
-def _fall(explanation: Explanation, path: Evidence) -> float:
-    return (explanation.score or 0.0) - path.score_without
-
-
-def _triple(fact: Fact) -> tuple[str, str, str]:
+def _triple(fact: Fact) -> Triple:
     return fact.head, fact.relation, fact.tail
 
 

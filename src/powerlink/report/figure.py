@@ -15,11 +15,10 @@ from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon, Rectangle
 from matplotlib.path import Path
 
 from powerlink.errors import OutputError, SettingsError
-from powerlink.explanation import Explanation
+from powerlink.explanation import Explanation, Status
 from powerlink.report import sentences, wording
-from powerlink.report.drawing import LABEL_FONT, LABEL_LINE, NODE_FONT, NODE_LINE, Drawing, Edge, Node, lay_out
+from powerlink.report.drawing import LABEL_LETTERS, NODE_LETTERS, Drawing, Edge, Node, lay_out
 from powerlink.report.lettering import break_lines, text_width
-from powerlink.report.svg import captions
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -50,8 +49,11 @@ def draw(explanation: Explanation) -> Figure:
     drawing = lay_out(explanation)
     width = max(drawing.width, _LEAST_WIDTH)
     inner = width - 2 * _MARGIN
-    title, said, doubts = _title(explanation, inner), _said(explanation), _doubts(explanation, inner)
-    above = _MARGIN + (len(title) + 1 + len(doubts)) * _TITLE_LINE + _MARGIN
+    lines: list[tuple[str, dict[str, Any]]]
+    lines = [(line, {"size": 14, "weight": "bold"}) for line in _title(explanation, inner)]
+    lines += [(_said(explanation), {"size": 12, "color": _QUIET})]
+    lines += [(line, {"size": 12, "color": _LOSS}) for line in _doubts(explanation, inner)]
+    above = _MARGIN + len(lines) * _TITLE_LINE + _MARGIN
     below = 2 * _TITLE_LINE if explanation.evidence else 0.0
     height = above + drawing.height + below
     figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor="white")
@@ -60,11 +62,8 @@ def draw(explanation: Explanation) -> Figure:
     left = (drawing.width - width) / 2
     axes.set_xlim(left, left + width)
     axes.set_ylim(drawing.height + below, -above)
-    for i, line in enumerate(title):
-        _text(axes, left + _MARGIN, _MARGIN - above + (i + 0.5) * _TITLE_LINE, line, 14, ha="left", weight="bold")
-    for i, line in enumerate((said, *doubts), start=len(title)):
-        color = _QUIET if line is said else _LOSS
-        _text(axes, left + _MARGIN, _MARGIN - above + (i + 0.5) * _TITLE_LINE, line, 12, ha="left", color=color)
+    for i, (line, look) in enumerate(lines):
+        _text(axes, left + _MARGIN, _MARGIN - above + (i + 0.5) * _TITLE_LINE, line, ha="left", **look)
     for edge in drawing.edges:
         _edge(axes, edge)
     for node in drawing.nodes:
@@ -96,16 +95,11 @@ def _title(explanation: Explanation, width: float) -> tuple[str, ...]:
 
 
 def _said(explanation: Explanation) -> str:
-    status = wording.status_name(explanation.status)
-    if explanation.score is None:
+    standing, status = sentences.standing(explanation), wording.status_name(explanation.status)
+    if not standing:
         return status
-    said = f"score {wording.number(explanation.score)}"
-    if explanation.probability is not None:
-        said += f" (probability {wording.probability(explanation.probability)})"
-    if explanation.rank is not None:
-        said += f", rank {wording.rank(explanation.rank)} {wording.ranked(explanation.query)}"
-    told = wording.is_explained(explanation.status) or sentences.is_doubtful(explanation.status)  # that in full below
-    return said if told else f"{said}; {status}"
+    told = explanation.status is Status.EXPLAINED or sentences.is_doubtful(explanation.status)  # that in full below
+    return standing if told else f"{standing}; {status}"
 
 
 def _doubts(explanation: Explanation, width: float) -> list[str]:
@@ -116,22 +110,23 @@ def _doubts(explanation: Explanation, width: float) -> list[str]:
 
 def _legend(axes: Axes, explanation: Explanation, drawing: Drawing, left: float) -> None:
     """Say under the drawing what widths mean, with the thinnest and the broadest line."""
-    caption = captions(explanation)
+    width_means = f"{sentences.width_meaning(explanation)},"
     y = drawing.height + 0.5 * _TITLE_LINE
     look = {"ha": "left", "color": _QUIET}
-    _text(axes, left, y, f"{caption['width']},", _LEGEND, **look)
-    x = left + text_width(f"{caption['width']},", _LEGEND) + 12
+    _text(axes, left, y, width_means, _LEGEND, **look)
+    x = left + text_width(width_means, _LEGEND) + 12
     for strength, said in ((0.0, "0  to"), (1.0, wording.amount(drawing.largest))):
         line = Path([(x, y), (x + 26, y)])
-        axes.add_patch(PathPatch(line, **_stroke(strength), capstyle="butt", zorder=1))
+        axes.add_patch(PathPatch(line, **_stroke(strength)))
         _text(axes, x + 32, y, said, _LEGEND, **look)
         x += 32 + text_width(said, _LEGEND) + 10
-    _text(axes, left, y + 0.8 * _TITLE_LINE, caption["rest"], _LEGEND, **look)
+    _text(axes, left, y + 0.8 * _TITLE_LINE, sentences.arrow_meaning(explanation), _LEGEND, **look)
 
 
 def _stroke(strength: float) -> dict[str, Any]:
-    width = (1.4 + 4.1 * strength) * _POINT
-    return {"facecolor": "none", "edgecolor": _ACCENT, "alpha": 0.55 + 0.45 * strength, "linewidth": width}
+    width, alpha = (1.4 + 4.1 * strength) * _POINT, 0.55 + 0.45 * strength
+    color = {"facecolor": "none", "edgecolor": _ACCENT, "alpha": alpha}
+    return color | {"linewidth": width, "capstyle": "butt", "zorder": 1}
 
 
 def _node(axes: Axes, node: Node) -> None:
@@ -147,48 +142,27 @@ def _node(axes: Axes, node: Node) -> None:
         zorder=3,
     )
     axes.add_patch(box)
-    first = node.box.y - (len(node.lines) - 1) / 2 * NODE_LINE
-    for i, line in enumerate(node.lines):
-        _text(axes, node.box.x, first + i * NODE_LINE, line, NODE_FONT - 1, color="white" if end else _INK)
+    for line, y in NODE_LETTERS.placed(node.lines, node.box.y):
+        _text(axes, node.box.x, y, line, NODE_LETTERS.size - 1, color="white" if end else _INK)
 
 
 def _edge(axes: Axes, edge: Edge) -> None:
     codes = [Path.MOVETO] + [Path.CURVE4] * (len(edge.curve) - 1)
-    line = PathPatch(
-        Path(edge.curve, codes),
-        **_stroke(edge.strength),
-        linestyle="solid" if edge.fact.visible else (0, (2.5, 1.8)),
-        capstyle="butt",
-        zorder=1,
-    )
-    axes.add_patch(line)
-    axes.add_patch(
-        Polygon(
-            edge.arrow,
-            closed=True,
-            facecolor=_ACCENT,
-            edgecolor="none",
-            alpha=_stroke(edge.strength)["alpha"],
-            zorder=2,
-        )
-    )
+    look, dashes = _stroke(edge.strength), "solid" if edge.fact.visible else (0, (2.5, 1.8))
+    axes.add_patch(PathPatch(Path(edge.curve, codes), **look, linestyle=dashes))
+    axes.add_patch(Polygon(edge.arrow, facecolor=_ACCENT, edgecolor="none", alpha=look["alpha"], zorder=2))
     corner, label = (edge.label.left, edge.label.top), edge.label
     axes.add_patch(Rectangle(corner, label.width, label.height, facecolor="white", edgecolor="none", zorder=2))
-    first = label.y - (len(edge.lines) - 1) / 2 * LABEL_LINE
-    for i, line_text in enumerate(edge.lines):
-        _text(axes, label.x, first + i * LABEL_LINE, line_text, LABEL_FONT - 1, color=_RELATION)
+    for text, y in LABEL_LETTERS.placed(edge.lines, label.y):
+        _text(axes, label.x, y, text, LABEL_LETTERS.size - 1, color=_RELATION)
 
 
 def _text(axes: Axes, x: float, y: float, text: str, size: float, **style: Any) -> None:
-    look: dict[str, Any] = {
-        "ha": "center",
-        "va": "center_baseline",
-        "color": _INK,
-        "zorder": 4,
-        "clip_on": True,
-    } | style
+    look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": _INK, "zorder": 4} | style
     # A dollar sign in a name is a dollar sign.
-    axes.text(x, y, legible(text), fontsize=size * _POINT, family=font_families(), parse_math=False, **look)
+    axes.text(
+        x, y, legible(text), fontsize=size * _POINT, family=font_families(), parse_math=False, clip_on=True, **look
+    )
 
 
 def legible(text: str) -> str:

@@ -5,48 +5,46 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
-from powerlink.explanation import Explanation, Status
-from powerlink.report import wording
-from powerlink.report.cards import View, card, made_by_rows
+from powerlink.explanation import Explanation, MadeBy, Status
+from powerlink.report import cards, drawing, measures, sentences, wording
 
 _FOLD_FROM = 13  # this many explanations and more start folded
 
 
 def render_page(explanations: Sequence[Explanation], title: str) -> str:
     """Return a page that needs nothing else: no network, no script; light, dark, and on paper."""
-    page = _templates().get_template("page.html")
-    return page.render(
+    made = [explanation.made_by for explanation in explanations if explanation.made_by is not None]
+    makers: list[MadeBy] = []
+    for maker in made:
+        if maker not in makers:
+            makers.append(maker)
+    return page_of(
+        "page.html",
         title=wording.harmless(title),
-        statuses=_statuses(explanations),
-        cards=[card(explanation) for explanation in explanations],
+        explanations=explanations,
+        counts=Counter(explanation.status for explanation in explanations),
         folded=len(explanations) >= _FOLD_FROM,
-        makers=_makers(explanations),
-        page_style=_style("page.css"),
+        makers=[(maker, made.count(maker)) for maker in makers],
     )
-
-
-def page_of(template: str, **content: Any) -> str:
-    """Return another page in the same style, from a template of this folder."""
-    own = _style(template.replace(".html", ".css"))
-    return _templates().get_template(template).render(page_style=_style("page.css"), own_style=own, **content)
 
 
 def render_fragment(explanation: Explanation) -> str:
     """Return the same card for a notebook; its style reaches nothing outside it, and it has no ids."""
-    view = card(explanation)
-    if explanation.made_by is not None:
-        view["details"] += made_by_rows(explanation.made_by)
-    return _templates().get_template("fragment.html").render(card=view)
+    return page_of("fragment.html", explanation=explanation)
+
+
+def page_of(template: str, **content: Any) -> str:
+    """Return what a template of this folder says of its content."""
+    return _templates().get_template(template).render(content)
 
 
 @cache
 def _templates() -> Environment:
+    """Return the templates; they word explanations themselves, by the functions they are given here."""
     templates = Environment(
         loader=PackageLoader("powerlink", "report"),
         autoescape=True,
@@ -54,39 +52,8 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals.update(style=_style("style.css"), counted=wording.counted)
+    templates.filters.update(harmless=wording.harmless, said=cards.said, short=cards.short, points=cards.points)
+    templates.globals.update(
+        cards=cards, drawing=drawing, measures=measures, sentences=sentences, wording=wording, Status=Status
+    )
     return templates
-
-
-@cache
-def _style(name: str) -> Markup:
-    return Markup(files("powerlink.report").joinpath(name).read_text("utf-8"))
-
-
-def _statuses(explanations: Sequence[Explanation]) -> list[View]:
-    counts = Counter(explanation.status for explanation in explanations)
-    return [
-        {
-            "name": wording.status_name(status),
-            "meaning": status.meaning,
-            "count": f"{counts[status]:,}",
-            "explained": wording.is_explained(status),
-        }
-        for status in Status
-        if counts[status]
-    ]
-
-
-def _makers(explanations: Sequence[Explanation]) -> list[View]:
-    """Return the ways these explanations were made, each once."""
-    makers: list[View] = []
-    for explanation in explanations:
-        if explanation.made_by is None:
-            continue
-        known = next((maker for maker in makers if maker["made_by"] == explanation.made_by), None)
-        if known:
-            known["count"] += 1
-        else:
-            rows = made_by_rows(explanation.made_by)
-            makers.append({"made_by": explanation.made_by, "count": 1, "rows": rows})
-    return makers

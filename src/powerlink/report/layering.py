@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 
 from powerlink.explanation import Evidence, Fact, Query
 
@@ -30,7 +32,7 @@ class MergedPaths:
     columns: tuple[int, ...]  # per node; every hop leads to a later column
 
 
-def merge_paths(query: Query, paths: Sequence[Evidence]) -> MergedPaths:
+def merge_paths(query: Query, evidence: Sequence[Evidence]) -> MergedPaths:
     """Let paths and sets share the nodes they have in common.
 
     Two paths may pass two nodes in opposite orders; the later path then gets a copy of one of them, so that
@@ -38,60 +40,54 @@ def merge_paths(query: Query, paths: Sequence[Evidence]) -> MergedPaths:
     """
     names = [query.head, query.tail]
     after: dict[int, set[int]] = {HEAD: set(), TAIL: set()}
-    walked_by: dict[tuple[int, int, Fact], list[int]] = {}
-    known: dict[Fact, Fact] = {}  # a fact is one edge, even where rounding gave it two effects
-    wanted: dict[int, list[float]] = {HEAD: [0.0], TAIL: [1.0]}  # node → where its paths would have it
-    for p, path in enumerate(paths):
-        if path.kind == "set":
-            for fact in path.facts:
-                start, end, walked = _loose_hop(query, fact, names, after)
-                after[start].add(end)
-                wanted.setdefault(end, []).append(0.5)
-                wanted.setdefault(start, []).append(0.5)
-                same = known.setdefault(replace(walked, effect=None), walked)
-                walked_by.setdefault((start, end, same), []).append(p)
-            continue
+    walked_by: dict[tuple[int, int, Fact], list[int]] = defaultdict(list)  # facts are equal whatever their effects
+    wanted: dict[int, list[float]] = defaultdict(list, {HEAD: [0.0], TAIL: [1.0]})  # node → where its paths want it
+    for p, piece in enumerate(evidence):
         here = HEAD
-        for i, fact in enumerate(path.facts, start=1):
-            there = TAIL if i == len(path.facts) else _shared_node(fact.target, here, names, after)
-            if there is None:
-                there = len(names)
-                names.append(fact.target)
-                after[there] = set()
+        for i, fact in enumerate(piece.facts, start=1):
+            if piece.kind == "set":
+                here, there, walked = _loose_hop(query, fact, names, after)
+                wanted[here].append(0.5)
+                wanted[there].append(0.5)
+            else:
+                walked = fact
+                there = TAIL if i == len(piece.facts) else _shared_node(fact.target, here, names, after)
+                wanted[there].append(i / len(piece.facts))
             after[here].add(there)
-            same = known.setdefault(replace(fact, effect=None), fact)
-            walked_by.setdefault((here, there, same), []).append(p)
-            wanted.setdefault(there, []).append(i / len(path.facts))
+            walked_by[here, there, walked].append(p)
             here = there
     hops = tuple(Hop(*key, tuple(dict.fromkeys(walkers))) for key, walkers in walked_by.items())
     return MergedPaths(tuple(names), hops, _columns(after, wanted))
+
+
+def _new_node(name: str, names: list[str], after: dict[int, set[int]]) -> int:
+    names.append(name)
+    after[len(names) - 1] = set()
+    return len(names) - 1
+
+
+def _shared_node(name: str, here: int, names: list[str], after: dict[int, set[int]]) -> int:
+    """Return a node of this name that does not lead back to here; a new one where there is none."""
+    for node, other in enumerate(names):
+        if node not in (HEAD, TAIL) and other == name and not _reaches(node, here, after):
+            return node
+    return _new_node(name, names, after)
 
 
 def _loose_hop(query: Query, fact: Fact, names: list[str], after: dict[int, set[int]]) -> tuple[int, int, Fact]:
     """Place a fact that is part of no path, walked in the direction that keeps every hop leading to the right."""
 
     def node(name: str) -> int:
-        if name not in names:
-            names.append(name)
-            after[len(names) - 1] = set()
-        return HEAD if name == query.head else TAIL if name == query.tail else names.index(name)
+        known = names.index(name) if name in names else _new_node(name, names, after)
+        return HEAD if name == query.head else TAIL if name == query.tail else known
 
     for walked in (fact, replace(fact, inverse=not fact.inverse)):
         here, there = node(walked.source), node(walked.target)
         if here != TAIL and there != HEAD and not _reaches(there, here, after):
             return here, there, walked
     here = node(fact.source)
-    here = HEAD if here == TAIL else here
-    names.append(fact.target)  # neither way fits: a copy of the far end stands for it
-    after[len(names) - 1] = set()
-    return here, len(names) - 1, fact
-
-
-def _shared_node(name: str, here: int, names: Sequence[str], after: dict[int, set[int]]) -> int | None:
-    for node, other in enumerate(names):
-        if node not in (HEAD, TAIL) and other == name and not _reaches(node, here, after):
-            return node
-    return None
+    # neither way fits: a copy of the far end stands for it
+    return HEAD if here == TAIL else here, _new_node(fact.target, names, after), fact
 
 
 def _reaches(start: int, goal: int, after: dict[int, set[int]]) -> bool:
@@ -107,35 +103,20 @@ def _reaches(start: int, goal: int, after: dict[int, set[int]]) -> bool:
 
 def _columns(after: dict[int, set[int]], wanted: dict[int, list[float]]) -> tuple[int, ...]:
     """Put each node near the mean of where its paths want it, with every hop leading to the right."""
-    order = _forwards(after)
+    backwards = list(TopologicalSorter(after).static_order())  # every node behind those it leads to
     earliest = dict.fromkeys(after, 0)
-    for node in order:
+    for node in reversed(backwards):
         for target in after[node]:
             earliest[target] = max(earliest[target], earliest[node] + 1)
     last = max(1, *earliest.values())
-    latest = dict.fromkeys(after, last)
-    for node in reversed(order):
+    latest: dict[int, int] = {}
+    for node in backwards:
         latest[node] = min((latest[target] - 1 for target in after[node]), default=last)
     columns = dict.fromkeys(after, 0)
-    for node in order:
+    for node in reversed(backwards):
         if node != HEAD:
             mean = sum(wanted[node]) / len(wanted[node])
             columns[node] = min(latest[node], max(columns[node], math.floor(last * mean + 0.5)))
         for target in after[node]:
             columns[target] = max(columns[target], columns[node] + 1)
     return tuple(columns[node] for node in sorted(columns))
-
-
-def _forwards(after: dict[int, set[int]]) -> list[int]:
-    """Return the nodes with every one before those it leads to."""
-    waiting = dict.fromkeys(after, 0)
-    for targets in after.values():
-        for target in targets:
-            waiting[target] += 1
-    order = [node for node in sorted(after) if not waiting[node]]
-    for node in order:  # grows while it is walked
-        for target in sorted(after[node]):
-            waiting[target] -= 1
-            if not waiting[target]:
-                order.append(target)
-    return order

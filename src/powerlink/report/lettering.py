@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from powerlink.report.wording import harmless
 
 _JOINER = "\u200d"
 _NARROW = frozenset("iljtfrI.,:;'|!()[] ")
@@ -12,11 +17,34 @@ _BROAD = frozenset("mwMWQOG@%&")
 _PIECES = re.compile(r"[^\s_/.:#-]*[\s_/.:#-]*")
 
 
+@dataclass(frozen=True)
+class Letters:
+    """How names are set: the size of letters, the height of a line, and the widest that a line may be."""
+
+    size: float
+    line: float
+    widest: float
+
+    def broken(self, name: str) -> tuple[str, ...]:
+        """Return a name in at most three lines."""
+        return break_lines(harmless(name), self.size, self.widest, 3)
+
+    def width(self, lines: Sequence[str]) -> float:
+        """Return the width of the longest line."""
+        return max(text_width(line, self.size) for line in lines)
+
+    def placed(self, lines: Sequence[str], middle: float, *, baseline: bool = False) -> list[tuple[str, float]]:
+        """Return lines with the y of their middles, or baselines: letters stand 0.35 of their size below the middle."""
+        first = middle - (len(lines) - 1) / 2 * self.line + (0.35 * self.size if baseline else 0.0)
+        return [(line, first + i * self.line) for i, line in enumerate(lines)]
+
+
 def text_width(text: str, size: float) -> float:
     """Estimate the width of text in a sans-serif font; no font is asked, so that every machine agrees."""
     return size * sum(map(_advance, text))
 
 
+@cache
 def _advance(char: str) -> float:
     if char in _NARROW:
         return 0.37

@@ -33,6 +33,17 @@ def leading(explanation: Explanation) -> Measure:
     return Measure.TOGETHER if select == "carried" and measured else Measure.WITHOUT
 
 
+def known_measures(explanation: Explanation, piece: Evidence) -> list[Measure]:
+    """Return the numbers that are told of a piece, the leading one first; the explainer's own only where it leads."""
+    first = leading(explanation)
+    known = {
+        Measure.TOGETHER: piece.together is not None,
+        Measure.WITHOUT: explanation.score is not None,
+        Measure.OWN: first is Measure.OWN,
+    }
+    return sorted(filter(known.get, known), key=lambda measure: measure is not first)
+
+
 def fall_of(explanation: Explanation, piece: Evidence) -> float:
     """Return how far the score falls without these facts; 0 where there is no score."""
     return 0.0 if explanation.score is None else explanation.score - piece.score_without

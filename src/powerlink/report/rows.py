@@ -8,10 +8,10 @@ structures" (1981), with the median heuristic of Gansner et al., "A technique fo
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import fmean, median
 
 _SWEEPS, _PASSES = 8, 12
@@ -31,6 +31,14 @@ class Item:
     column: float = 0.0  # the width of the whole layer
 
     @property
+    def left(self) -> float:
+        return self.x - self.width / 2
+
+    @property
+    def right(self) -> float:
+        return self.x + self.width / 2
+
+    @property
     def top(self) -> float:
         return self.y - self.height / 2
 
@@ -44,11 +52,10 @@ Links = Sequence[tuple[int, int]]  # between items of neighbouring layers, from 
 
 def order_layers(layers: list[list[int]], links: Links) -> list[list[int]]:
     """Return the layers, each ordered so that few links cross; links join neighbouring layers only."""
-    left: dict[int, list[int]] = {}
-    right: dict[int, list[int]] = {}
+    left, right = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     for source, target in links:
-        right.setdefault(source, []).append(target)
-        left.setdefault(target, []).append(source)
+        right[source].append(target)
+        left[target].append(source)
     best, fewest = layers, _crossings(layers, right)
     for sweep in range(_SWEEPS):
         if not fewest:
@@ -111,9 +118,7 @@ def settle(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
 
     Less the gaps before them, positions may only grow: isotonic regression, by pooling adjacent violators.
     """
-    before = [0.0]
-    for gap in gaps:
-        before.append(before[-1] + gap)
+    before = list(accumulate(gaps, initial=0.0))
     pools: list[tuple[float, int]] = []  # mean, count
     for want, shift in zip(wanted, before, strict=False):
         mean, count = want - shift, 1

@@ -26,18 +26,8 @@ SCHEMA = 2
 # Of version 1, whose `settings` held those of the explanation and of the explainer side by side, and whose evidence was
 # always a path.
 _SETTINGS_1 = {
-    *(
-        "paths",
-        "min_length",
-        "max_length",
-        "hops",
-        "hub_limit",
-        "core",
-        "candidates",
-        "select",
-        "also_consider",
-        "cost",
-    ),
+    *("paths", "min_length", "max_length", "hops", "hub_limit", "core"),
+    *("candidates", "select", "also_consider", "cost"),
 }
 _WITHOUT_PATH_TERM_1 = "explained_without_path_term"
 
@@ -159,7 +149,12 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is Any:
         return value
     if kind is float:
-        return _number(value, where)
+        # JSON has one kind of number: a rank of 1.0 may have come back as 1 from another tool.
+        number = _checked(value, (int, float), "a number", where)
+        try:
+            return float(number)
+        except OverflowError:
+            raise DataError(f"{where} is too large for a number") from None
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
             raise DataError(f"{where} is {_shortened(json.dumps(value))}; it must be {' or '.join(get_args(kind))}")
@@ -171,11 +166,13 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
     return _checked(value, kind, {str: "text", bool: "true or false", int: "a whole number"}[kind], where)
 
 
+_hints = cache(get_type_hints)
+
+
 def _record(kind: Any, value: dict[str, Any], where: str) -> Any:
-    hints = _hints(kind)
     if missing := [name for name in _needed(kind) if name not in value]:
         raise DataError(f"{_inside(where, missing[0])} is missing")
-    there = {name: hint for name, hint in hints.items() if name in value}
+    there = {name: hint for name, hint in _hints(kind).items() if name in value}
     return kind(**{name: _typed(hint, value[name], _inside(where, name)) for name, hint in there.items()})
 
 
@@ -183,11 +180,6 @@ def _record(kind: Any, value: dict[str, Any], where: str) -> Any:
 def _needed(kind: Any) -> tuple[str, ...]:
     """Return the fields without a default: a file that lacks another was written before there was such a field."""
     return tuple(f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING)
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
 
 
 def _key(kind: type, key: str, where: str) -> str | int:
@@ -198,15 +190,7 @@ def _key(kind: type, key: str, where: str) -> str | int:
     return int(key)
 
 
-def _number(value: Any, where: str) -> float:
-    try:
-        # JSON has one kind of number: a rank of 1.0 may have come back as 1 from another tool.
-        return float(_checked(value, int, "a number", where)) if not isinstance(value, float) else value
-    except OverflowError:
-        raise DataError(f"{where} is too large for a number") from None
-
-
-def _checked(value: Any, kind: type, expected: str, where: str) -> Any:
+def _checked(value: Any, kind: type | tuple[type, ...], expected: str, where: str) -> Any:
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     raise DataError(f"{where} must be {expected}, not {_shortened(json.dumps(value))}")

@@ -58,6 +58,18 @@ def _only_these(explanation: Explanation, score: float, only: Outcome) -> str:
     return f"{said}: by themselves they do not carry the score, though the rank {moves}."
 
 
+def standing(explanation: Explanation) -> str:
+    """Say the model's score and rank, and the probability where it is known; nothing without a score."""
+    if explanation.score is None:
+        return ""
+    said = f"score {wording.number(explanation.score)}"
+    if explanation.probability is not None:
+        said += f" (probability {wording.probability(explanation.probability)})"
+    if explanation.rank is not None:
+        said += f", rank {wording.rank(explanation.rank)} {wording.ranked(explanation.query)}"
+    return said
+
+
 def status_sentence(status: Status) -> str:
     """Return a status and its meaning as a sentence; the plain success needs none."""
     if status is Status.EXPLAINED:
@@ -128,11 +140,6 @@ def _places(piece: Evidence, places: Sequence[int]) -> str:
     return f"{_part(piece)}{'s' * (len(places) > 1)} {', '.join(str(i + 1) for i in places)}"
 
 
-def own_cost(piece: Evidence) -> tuple[str, str]:
-    """Return the explainer's own numbers of a path: what its search minimised, and the product of its edge scores."""
-    return wording.amount(piece.cost), f"score {wording.amount(piece.score)}"
-
-
 def each_alone(piece: Evidence) -> list[str]:
     """Return the effects of a path's facts, hop by hop; none where they are not known or there is only one."""
     effects = [fact.effect for fact in piece.facts if fact.effect is not None]
@@ -163,3 +170,16 @@ def judged(explanation: Explanation) -> str:
         return ""
     kind = f"candidate {noun(explanation, 1)}" if explanation.evidence else "candidate"
     return f"{wording.counted(explanation.considered, kind)} judged on the model"
+
+
+def width_meaning(explanation: Explanation) -> str:
+    """Say what the widths of a drawing mean."""
+    facts = [fact for piece in explanation.evidence for fact in piece.facts]
+    what = "that fact alone" if all(fact.effect is not None for fact in facts) else "that fact's path"
+    return f"Width: the score's fall without {what}"
+
+
+def arrow_meaning(explanation: Explanation) -> str:
+    """Say what the arrows of a drawing mean, and its dashes where there are any."""
+    dashed = any(not fact.visible for piece in explanation.evidence for fact in piece.facts)
+    return "Arrows point the way the facts do." + (" Dashed: not seen by the model." if dashed else "")

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from powerlink.explanation import Evidence, Explanation, Fact, Outcome, Status
 from powerlink.report import sentences, wording
-from powerlink.report.measures import Measure, leading, slight_hops
+from powerlink.report.measures import Measure, known_measures, slight_hops
 
 _PLAIN = str.maketrans({"─": "-", "┄": ".", "→": ">", "←": "<", "−": "-", "·": ",", "…": "...", "±": "+-"})
 
@@ -26,12 +26,7 @@ def print_explanations(console: Console, explanations: Iterable[Explanation]) ->
     for i, explanation in enumerate(explanations):
         if i:
             console.print()
-        console.print(render_text(explanation))
-
-
-def render_text(explanation: Explanation) -> RenderableType:
-    """Return one explanation for a rich console: the query, a card per path, and all of them together."""
-    return _ExplanationText(explanation)
+        console.print(ExplanationText(explanation))
 
 
 def render_summary(explanations: Sequence[Explanation]) -> RenderableType:
@@ -44,12 +39,14 @@ def render_summary(explanations: Sequence[Explanation]) -> RenderableType:
     for status in Status:
         if counts[status]:
             table.add_row(f"{counts[status]:,}", wording.status_name(status), Text(status.meaning))
-    total = Text(f"{len(explanations):,} quer{'y' if len(explanations) == 1 else 'ies'}", style="bold")
+    total = Text(wording.counted(len(explanations), "query"), style="bold")
     return Group(total, table) if counts else total
 
 
 @dataclass(frozen=True)
-class _ExplanationText:
+class ExplanationText:
+    """One explanation for a rich console: the query, a card per path, and all of them together."""
+
     explanation: Explanation
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -80,13 +77,8 @@ def _header(explanation: Explanation, say: Say) -> RenderResult:
     yield line
     if against := sentences.foil(explanation):
         yield _text(say(against), style="bold")
-    if explanation.score is not None:
-        says = _text(say(f"score {wording.number(explanation.score)}"))
-        if explanation.probability is not None:
-            says.append(f" (probability {wording.probability(explanation.probability)})")
-        if explanation.rank is not None:
-            says.append(f", rank {wording.rank(explanation.rank)} {wording.ranked(query)}")
-        yield says
+    if standing := sentences.standing(explanation):
+        yield _text(say(standing))
     if status := sentences.status_sentence(explanation.status):
         doubtful = sentences.is_doubtful(explanation.status)
         yield _text(say(status), style="bold yellow" if doubtful else "yellow")
@@ -98,9 +90,10 @@ def _header(explanation: Explanation, say: Say) -> RenderResult:
 
 def _card(number: int, path: Evidence, explanation: Explanation, say: Say) -> Panel:
     slight = slight_hops(explanation, path)
-    parts = [path.facts] if path.kind == "path" else [[fact] for fact in path.facts]
-    dim = [slight] if path.kind == "path" else [[0] * (i in slight) for i in range(len(parts))]
-    lines = [_walk(facts, some, say) for facts, some in zip(parts, dim, strict=True)]
+    if path.kind == "path":
+        lines = [_walk(path.facts, slight, say)]
+    else:
+        lines = [_walk([fact], [0] if i in slight else [], say) for i, fact in enumerate(path.facts)]
     lines += [_text(say(note), style="dim") for note in sentences.fact_notes(path)]
     if against := sentences.against_note(explanation, path):
         lines.append(_text(say(against), style="yellow"))
@@ -120,26 +113,27 @@ def _card(number: int, path: Evidence, explanation: Explanation, say: Say) -> Pa
 
 def _measured(path: Evidence, slight: Sequence[int], explanation: Explanation, say: Say) -> list[Text]:
     """Return a path's numbers, a line each; the one that the paths are ordered by comes first."""
-    lines = {}
-    if path.together is not None:
-        lines[Measure.TOGETHER] = [_text(say(f"carried together: {wording.carried(path.together)}"))]
-        if effects := sentences.each_alone(path):
-            alone = _text("each alone: ")
-            for i, effect in enumerate(effects):
-                alone.append(say(" · ") if i else "", style="dim").append(
-                    say(effect), style="dim" if i in slight else ""
-                )
-            if note := sentences.slight_note(path, slight):
-                alone.append(f" ({note})", style="dim")
-            lines[Measure.TOGETHER].append(alone)
-    if explanation.score is not None:
-        outcome = Outcome(path.score_without, path.rank_without)
-        lines[Measure.WITHOUT] = [_text(say("without it: ")).append_text(_change(explanation, outcome, say))]
-    first = leading(explanation)
-    if first is Measure.OWN:
-        cost, score = sentences.own_cost(path)
-        lines[Measure.OWN] = [_text(say(f"cost: {cost} ({score})"))]
-    return [line for measure in sorted(lines, key=lambda measure: measure is not first) for line in lines[measure]]
+    lines = []
+    for measure in known_measures(explanation, path):
+        if measure is Measure.WITHOUT:
+            outcome = Outcome(path.score_without, path.rank_without)
+            lines.append(_text(say("without it: ")).append_text(_change(explanation, outcome, say)))
+        elif measure is Measure.OWN:
+            lines.append(_text(say(f"cost: {wording.amount(path.cost)} (score {wording.amount(path.score)})")))
+        elif path.together is not None:
+            lines.append(_text(say(f"carried together: {wording.carried(path.together)}")))
+            if effects := sentences.each_alone(path):
+                lines.append(_each_alone(path, effects, slight, say))
+    return lines
+
+
+def _each_alone(path: Evidence, effects: Sequence[str], slight: Sequence[int], say: Say) -> Text:
+    line = _text("each alone: ")
+    for i, effect in enumerate(effects):
+        line.append(say(" · ") if i else "", style="dim").append(say(effect), style="dim" if i in slight else "")
+    if note := sentences.slight_note(path, slight):
+        line.append(f" ({note})", style="dim")
+    return line
 
 
 def _walk(facts: Sequence[Fact], slight: Sequence[int], say: Say) -> Text:

@@ -56,7 +56,7 @@ def _without_names(plain: dict[str, Any]) -> dict[str, Any]:
 
 def render_truth(table: TruthTable, depth: int) -> RenderableType:
     """Return the table of one model, or of several together, for the terminal."""
-    queries = counted(len(table.queries), "query").replace("querys", "queries")
+    queries = counted(len(table.queries), "query")
     if table.within_reach is not None:
         queries += f"; for {table.within_reach:,} the graph has a right path of the allowed length"
     shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))

@@ -16,16 +16,12 @@ _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
 def harmless(name: str) -> str:
     """Return the name with control characters as visible escapes; a blank name is shown in quotes."""
     if not name.isprintable():
-        name = "".join(_escaped(char) if _controls(char) else char for char in name)
+        name = "".join(char.encode("unicode_escape").decode() if _controls(char) else char for char in name)
     return name if name.strip() else f'"{name}"'
 
 
 def _controls(char: str) -> bool:
     return char in _REORDERING or unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"}
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode()
 
 
 def isolated(name: str) -> str:
@@ -94,11 +90,6 @@ def ranked(query: Query) -> str:
     return "among heads" if query.inverse else "among tails"
 
 
-def is_explained(status: Status) -> bool:
-    """Return whether this status comes with evidence that was proven."""
-    return status is Status.EXPLAINED
-
-
 def status_name(status: Status) -> str:
     """Return a status as words."""
     return status.value.replace("_", " ")
@@ -111,8 +102,9 @@ def sentence(words: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return `1 path`, `3 paths`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """Return `1 path`, `3 paths`, `3 queries`."""
+    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else several}"
 
 
 def duration(seconds: float) -> str:
