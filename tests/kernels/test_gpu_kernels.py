@@ -158,8 +158,8 @@ def test_rows_that_are_looked_up_and_multiplied_by_blocks_and_their_slopes_equal
     pairs = pairs_of(MessageGraph.from_facts(facts.unique(dim=0), 12, 4, DEVICE).layer(0))  # a relation has no fact
     nodes = drawn(12, blocks * size_in, dtype=torch.float32).requires_grad_()
     matrices = drawn(8, blocks, size_in, size_out, seed=1, dtype=torch.float32).requires_grad_()
-    fast = FusedGroupedProduct.apply(nodes, matrices, pairs.by_relation, pairs.sources, "ieee")
-    slow = _GroupedProduct.apply(nodes, matrices, pairs.by_relation, pairs.sources, "ieee")
+    fast = FusedGroupedProduct.apply(nodes, matrices, pairs.relations.groups, pairs.sources, "ieee")
+    slow = _GroupedProduct.apply(nodes, matrices, pairs.relations.groups, pairs.sources, "ieee")
     torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4)
     given_back = drawn(*slow.shape, seed=2, dtype=torch.float32)
     one = torch.autograd.grad(fast, (nodes, matrices), given_back)
@@ -194,7 +194,7 @@ def test_sums_of_messages_through_blocks_and_their_slopes_err_by_less_than_a_tho
     pairs, incidence = pairs_of(edges), pairs_to_targets(edges)
 
     def summed(nodes, matrices, fused):
-        arguments = nodes, matrices, pairs.by_relation, pairs.sources, "ieee"
+        arguments = nodes, matrices, pairs.relations.groups, pairs.sources, "ieee"
         if fused:
             return FusedSum.apply(FusedGroupedProduct.apply(*arguments), None, edges.norm, incidence)
         return message_sum_reference(_GroupedProduct.apply(*arguments), edges.norm.double(), incidence)
