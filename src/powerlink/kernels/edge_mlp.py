@@ -17,12 +17,13 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.edges import row_pointer
-from powerlink.kernels.fused import can_fuse, scorer_precision
+from powerlink.kernels.fused import can_fuse
 from powerlink.kernels.incidence import Incidence, Runs
 
 CHUNK = 4_096  # edges whose hidden layers a core's cache holds
 BLOCK = 16_384  # edges whose slopes are added up at once
 RUN = 1_024  # edges that one GPU program walks
+WIDEST = 64  # hidden layers whose tiles fit a GPU's multiprocessor on the way back
 PIECE = 1_000_000  # edges of one query that are worked on whole: 256 MB at 64 numbers each
 
 
@@ -220,10 +221,10 @@ class _EdgeMLP(torch.autograd.Function):
                 _where_positive(front, hidden, out=front)
             d_last_bias[query] += grads[0][block.edges].sum()
             d_table.index_add_(0, block.row, _sum_rows(slopes, block.reader, block.first))
-        return None, d_table, *_parameter_slopes(products, sums, second, second_bias, last), d_last_bias
+        return None, d_table, *parameter_slopes(products, sums, second, second_bias, last), d_last_bias
 
 
-def _parameter_slopes(
+def parameter_slopes(
     products: Tensor, sums: Tensor, second: Tensor, second_bias: Tensor, last: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the slopes of second, second_bias and last from Σ grad·hidden⊗D (Q, H, H) and Σ grad·D (Q, H).
@@ -232,48 +233,6 @@ def _parameter_slopes(
     """
     d_last = ((products * second).sum(1) + sums * second_bias).unsqueeze(2)
     return products * last.transpose(1, 2), sums * last.squeeze(2), d_last
-
-
-class FusedMLP(torch.autograd.Function):
-    """The same on a GPU."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: EdgeRows, *tensors: Tensor) -> Tensor:
-        from powerlink.kernels.gpu.edge_mlp import score_runs  # noqa: PLC0415 - only where there is Triton
-
-        table, *parameters = tensors
-        ctx.save_for_backward(*tensors)
-        ctx.rows, ctx.precision = rows, scorer_precision()  # asked here: the way back runs in a thread of its own
-        return score_runs(table, rows.rows, rows.runs.bounds, parameters, ctx.precision)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        from powerlink.kernels.gpu.edge_mlp import slopes_of_runs  # noqa: PLC0415
-        from powerlink.kernels.gpu.product_sum import product_sum  # noqa: PLC0415
-
-        rows: EdgeRows = ctx.rows
-        table, *parameters = ctx.saved_tensors
-        shares, d_table = [], None
-        for piece in rows.pieces:
-            grad = grads[0][piece.edges]
-            slopes, share = slopes_of_runs(table, piece.rows, piece.bounds, parameters, grad, ctx.precision)
-            summed = product_sum(slopes, None, None, piece.readers)
-            d_table = summed if d_table is None else d_table.add_(summed)
-            shares.append(share)
-        second, second_bias, last, _ = parameters
-        by_run = shares[0] if len(shares) == 1 else torch.cat(shares)  # a single one is large: no copy of it
-        totals = product_sum(by_run, None, None, rows.runs.by_group)  # (Q, H·H + H + 1)
-        products, sums, d_last_bias = totals.split([second[0].numel(), second_bias.size(1), 1], dim=1)
-        slopes_of = _parameter_slopes(products.reshape(second.shape), sums, second, second_bias, last)
-        return None, d_table, *slopes_of, d_last_bias
-
-
-def _can_fuse(table: Tensor) -> bool:
-    if not can_fuse(table) or table.dtype != torch.float32:  # matrix units multiply no float64
-        return False
-    from powerlink.kernels.gpu.edge_mlp import WIDEST  # noqa: PLC0415
-
-    return table.size(1) <= WIDEST
 
 
 def _where_positive(slopes: Tensor, values: Tensor, out: Tensor) -> None:
@@ -298,6 +257,10 @@ def edge_mlp(
     (Q, H, H), second_bias (Q, H), last (Q, H, 1) and last_bias (Q, 1) are each query's own.
     """
     table = torch.cat([by_node.flatten(0, 1), by_relation])
-    function = FusedMLP if _can_fuse(table) else _EdgeMLP
-    result: Tensor = function.apply(rows, table, second, second_bias, last, last_bias)  # type: ignore[no-untyped-call]
+    function: type[torch.autograd.Function] = _EdgeMLP
+    if can_fuse(table) and table.dtype == torch.float32 and table.size(1) <= WIDEST:  # matrix units multiply no float64
+        from powerlink.kernels.gpu.edge_mlp import FusedMLP  # noqa: PLC0415 - only where there is Triton
+
+        function = FusedMLP
+    result: Tensor = function.apply(rows, table, second, second_bias, last, last_bias)
     return result
