@@ -11,9 +11,7 @@ a hub that lost one fact is then told by one edge. The originals' sums are made 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -177,7 +175,7 @@ def _in_order(
     ends = count_within(level[reader], layers), count_within(needed[readers][owner], layers)
 
     def together(*columns: Tensor) -> Tensor:
-        turns = zip(*map(_pieces, columns, ends), strict=True)
+        turns = zip(*(column.tensor_split(end) for column, end in zip(columns, ends, strict=True)), strict=True)
         return torch.cat([piece for turn in turns for piece in turn])
 
     sources = torch.where(sender >= 0, copy[sender], node_of[graph.source[edge]])
@@ -260,11 +258,6 @@ def _levels_of_originals(graph: Edges, layers: int, node: Tensor, level: Tensor)
         read = graph.source[expand_rows(graph.row, (needed == depth).nonzero().squeeze(1))[1]]
         needed[read[needed[read] > depth]] = depth + 1
     return needed
-
-
-def _pieces(column: Tensor, ends: Sequence[int]) -> list[Tensor]:
-    """Cut a column where the ends say."""
-    return [column[start:end] for start, end in pairwise([0, *ends])]
 
 
 def nothing_but(graph: ComputationGraph, scenario: Tensor, edge: Tensor, wanted: Tensor) -> tuple[Edges, Tensor]:

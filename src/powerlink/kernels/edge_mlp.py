@@ -113,9 +113,13 @@ class EdgeRows:
         return max(self.sizes, default=0)
 
     @cached_property
-    def memory(self) -> Memory:
-        """Memory that every step uses again."""
-        return Memory()
+    def _free(self) -> dict[tuple[object, ...], list[Tensor]]:
+        return {}
+
+    def lend(self, like: Tensor, rows: int) -> Loan:
+        """Lend an uninitialised tensor of some rows as wide as another, from memory that every step uses again."""
+        free = self._free.setdefault((like.dtype, like.device, rows, like.size(1)), [])
+        return Loan(free.pop() if free else like.new_empty(rows, like.size(1)), free)
 
     @cached_property
     def three_by_three(self) -> Tensor:
@@ -140,20 +144,8 @@ def _sum_rows(table: Tensor, index: Tensor, first: Tensor) -> Tensor:
     return summed
 
 
-class Memory:
-    """Tensors that are lent and given back: on a CPU, fresh pages cost more than what is computed in them."""
-
-    def __init__(self) -> None:
-        self._free: dict[tuple[object, ...], list[Tensor]] = {}
-
-    def lend(self, like: Tensor, rows: int) -> Loan:
-        """Lend an uninitialised tensor of some rows as wide as another."""
-        free = self._free.setdefault((like.dtype, like.device, rows, like.size(1)), [])
-        return Loan(free.pop() if free else like.new_empty(rows, like.size(1)), free)
-
-
 class Loan:
-    """A tensor that goes back to its memory when nobody holds the loan any more."""
+    """A tensor that goes back where it is lent from when nobody holds the loan any more."""
 
     def __init__(self, tensor: Tensor, free: list[Tensor]) -> None:
         self.tensor, self._free = tensor, free
@@ -183,7 +175,7 @@ class _EdgeMLP(torch.autograd.Function):
         table, second, second_bias, last, last_bias = tensors
         ctx.save_for_backward(*tensors)
         ctx.rows = rows
-        ctx.deeper = rows.memory.lend(table, min(CHUNK, rows.longest) if rows.too_large else rows.source.numel())
+        ctx.deeper = rows.lend(table, min(CHUNK, rows.longest) if rows.too_large else rows.source.numel())
         out = table.new_empty(rows.source.numel())
         for block in rows.blocks:
             query = block.query
@@ -203,7 +195,7 @@ class _EdgeMLP(torch.autograd.Function):
         products, sums = torch.zeros_like(second), torch.zeros_like(second_bias)
         d_last_bias = torch.zeros_like(ctx.saved_tensors[4])
         backwards = (second * last.transpose(1, 2)).transpose(1, 2)  # (Q, H, H)
-        loans = [rows.memory.lend(table, min(size, rows.longest)) for size in (CHUNK, BLOCK)]
+        loans = [rows.lend(table, min(size, rows.longest)) for size in (CHUNK, BLOCK)]
         passed, slopes = (loan.tensor for loan in loans)
         for block in rows.blocks:
             query, begin = block.query, block.edges.start

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from powerlink.kernels.complex_distance import complex_distance
+from powerlink.kernels.distances import complex_distance
 from powerlink.models.decoders.complex import ComplEx, complex_product
 from powerlink.models.decoders.transe import TransE
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from powerlink.kernels.l1_distance import l1_distance
+from powerlink.kernels.distances import l1_distance
 from powerlink.models.decoders.decoder import Decoder
 from powerlink.models.part import PartSettings
 from powerlink.settings import setting
