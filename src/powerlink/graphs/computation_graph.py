@@ -68,14 +68,7 @@ class ComputationGraph(Edges):
     @cached_property
     def everywhere(self) -> Edges:
         """The same edges with every node's encoding wanted, for ranks inside the computation graph."""
-        return Edges(
-            num_relations=self.num_relations,
-            entity=self.entity,
-            source=self.source,
-            target=self.target,
-            relation=self.relation,
-            norm=self.norm,
-        )
+        return replace(self, level=None)
 
     @cached_property
     def kept_edges(self) -> KeptEdges:

@@ -50,14 +50,8 @@ class WhatIf(EdgesByLevel):
     from the original.
     """
 
-    scenario: Tensor  # (C,)
-    original: Tensor  # (C,) node of the graph the copies were made of
     copy: Tensor  # (C,) node
     sign: Tensor | None  # (num_edges,) the edges' weights; −1 takes a message back that the original has
-
-    @property
-    def num_copies(self) -> int:
-        return self.scenario.numel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +149,7 @@ def _in_order(
 
     Copies have a `level` (C,), heirs (h,) are some of them, and messages (3, n) come to them with a sign (n,).
     """
-    scenario, original = changes.keys // graph.num_nodes, changes.keys % graph.num_nodes
+    original = changes.keys % graph.num_nodes
     reader, edge, _ = messages
     read = torch.cat([graph.source[edge], original[heirs]])
     needed = _levels_of_originals(graph, layers, read, torch.cat([level[reader] + 1, level[heirs]]))
@@ -191,8 +185,6 @@ def _in_order(
         heirs=Heirs(copy[heirs], node_of[original[heirs]]) if heirs.numel() else None,
         nodes_within=count_within(levels, layers + 1),
         edges_within=tuple(map(sum, zip(*ends, strict=True))),
-        scenario=scenario,
-        original=original,
         copy=copy,
         sign=together(sign, sign.new_ones(own.numel())) if heirs.numel() else None,
     )
