@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -74,20 +73,17 @@ class EdgeRows:
     @cached_property
     def pieces(self) -> list[_Piece]:
         """The edges in pieces of whole runs for the fused kernel's way back: one, unless a query is too large."""
-        start, end, query = self.runs.bounds
-        count = self.source.numel()
-        marks = torch.arange(0, count, PIECE if self.too_large else count + 1, device=start.device)[1:]
-        cuts = torch.searchsorted(start, marks).unique()  # the first run behind each mark, if there is one
-        cuts = cuts[cuts < start.numel()]
-        first_run, first_edge = [0, *cuts.tolist(), start.numel()], [0, *start[cuts].tolist(), count]
-        pieces, num_rows = [], 2 * self.num_nodes + self.num_slots
-        for runs, edges in zip(pairwise(first_run), pairwise(first_edge), strict=True):
-            some, begin, size = slice(*runs), edges[0], edges[1] - edges[0]
-            rows = self.rows[:, slice(*edges)].contiguous()
-            bounds = start[some] - begin, end[some] - begin, query[some]
-            edge = torch.arange(size, device=rows.device).repeat(3)
-            readers = Incidence.of(rows.flatten().long(), edge, num_rows, size)
-            pieces.append(_Piece(slice(*edges), rows, bounds, readers))
+        start, _, _ = self.runs.bounds
+        piece = start // PIECE if self.too_large else torch.zeros_like(start)
+        sizes = torch.bincount(piece, minlength=1).tolist()
+        pieces, first, num_rows = [], 0, 2 * self.num_nodes + self.num_slots
+        for begin, end, query in zip(*(bound.split(sizes) for bound in self.runs.bounds), strict=True):
+            count = int((end - begin).sum())
+            edges, edge = slice(first, first + count), torch.arange(count, device=start.device).repeat(3)
+            rows = self.rows[:, edges].contiguous()
+            readers = Incidence.of(rows.flatten().long(), edge, num_rows, count)
+            pieces.append(_Piece(edges, rows, (begin - first, end - first, query), readers))
+            first += count
         return pieces
 
     @property

@@ -69,8 +69,7 @@ def related_messages(nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Mess
 def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Messages | MappedSums:
     """Return source · its relation's matrix of every edge, to be summed at the targets.
 
-    nodes (n, B·i), blocks (2R, B, i, o); messages of width B·o. A message depends on relation and source alone, so each
-    such pair is multiplied once.
+    nodes (n, B·i), blocks (2R, B, i, o); messages of width B·o.
     """
     precision = product_precision()
     if _weights_come_first(nodes, edges):

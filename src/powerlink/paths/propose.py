@@ -42,13 +42,7 @@ class RouteSearch:
     """
 
     def __init__(
-        self,
-        graph: ComputationGraph,
-        *,
-        count: int,
-        min_length: int,
-        max_length: int,
-        at_once: int = EDGES_AT_ONCE,
+        self, graph: ComputationGraph, *, count: int, min_length: int, max_length: int, at_once: int = EDGES_AT_ONCE
     ) -> None:
         self._wish = {"count": count, "min_length": min_length, "max_length": max_length, "at_once": at_once}
         kept = graph.kept_edges

@@ -107,13 +107,7 @@ def _bounds(graph: SearchGraph, max_length: int) -> list[Tensor]:
 
 
 def _search(
-    graph: SearchGraph,
-    bounds: list[Tensor],
-    queries: Tensor,
-    count: int,
-    min_length: int,
-    width: int,
-    at_once: int,
+    graph: SearchGraph, bounds: list[Tensor], queries: Tensor, count: int, min_length: int, width: int, at_once: int
 ) -> tuple[PathBatch, Tensor]:
     """One beam search; returns its paths and, for every query of the graph, whether they are provably the best."""
     max_length, num_queries = len(bounds) - 1, graph.num_queries
