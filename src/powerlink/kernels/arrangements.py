@@ -1,8 +1,7 @@
 """How the edges of a slice are arranged for summing their messages: once, whatever their weights, and kept with them.
 
 A message depends on its source and its relation but not on its target, so there are fewer distinct messages, the
-(relation, source) pairs, than edges. Where relations map vectors, they may do so at the sources of their messages or at
-the targets, wherever there are fewer.
+(relation, source) pairs, than edges. Where weights are known first, a relation may map its targets' sums instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What the edges of a slice carry, to be weighted and added up at their targets.
-
-A message is computed once per (source, relation), since it does not depend on its target. Where weights are known
-first, a relation may map its targets' sums instead of its sources, if those are fewer.
-"""
+"""What the edges of a slice carry, to be weighted and added up at their targets."""
 
 from __future__ import annotations
 

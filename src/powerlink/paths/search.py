@@ -11,7 +11,7 @@ last bit.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -42,11 +42,10 @@ class PathBatch:
 
 @dataclass(frozen=True, eq=False)
 class SearchGraph:
-    """Edges with costs, over the nodes of a batch of queries."""
+    """Edges over the nodes of a batch of queries, to be searched at any costs."""
 
     source: Tensor  # (E,)
     target: Tensor  # (E,)
-    cost: Tensor  # (E,) float64, positive
     num_nodes: int
     head: Tensor  # (Q,) node
     tail: Tensor  # (Q,) node
@@ -61,15 +60,10 @@ class SearchGraph:
         order = self.source.argsort(stable=True)
         return row_pointer(self.source[order], self.num_nodes), order
 
-    def with_cost(self, cost: Tensor) -> SearchGraph:
-        """Return the same edges at another cost, without sorting them again."""
-        other = replace(self, cost=cost)
-        other.__dict__["outgoing"] = self.outgoing
-        return other
-
 
 def best_paths(
     graph: SearchGraph,
+    cost: Tensor,
     *,
     count: int,
     max_length: int,
@@ -79,45 +73,53 @@ def best_paths(
 ) -> PathBatch:
     """Return each query's `count` cheapest simple head→tail paths of min_length … max_length edges.
 
-    Equal costs go by edge ids. `width` is how many partial paths a query keeps per round at first, and `at_once` how
-    many edges are tried together (and always those of one node): it bounds memory where paths meet hubs.
+    `cost` (E,) is float64 and positive; equal ones go by edge ids. `width` is how many partial paths a query keeps per
+    round at first, and `at_once` how many edges are tried together (and always those of one node): it bounds memory
+    where paths meet hubs.
     """
-    bounds = _bounds(graph, max_length)
+    bounds = _bounds(graph, cost, max_length)
     pending = (graph.head != graph.tail).nonzero().squeeze(1)
     width = width or max(4 * count, 64)
-    found = [_starts(graph, pending[:0])]
+    found = [_starts(pending[:0], cost)]
     while pending.numel():
-        paths, exact = _search(graph, bounds, pending, count, min_length, width, at_once)
+        paths, exact = _search(graph, cost, bounds, pending, count, min_length, width, at_once)
         found.append(paths.select(exact[paths.query].nonzero().squeeze(1)))
         pending = pending[~exact[pending]]
         width *= 8
     return _best(_together(found, max_length), count, graph.num_queries)
 
 
-def _bounds(graph: SearchGraph, max_length: int) -> list[Tensor]:
+def _bounds(graph: SearchGraph, cost: Tensor, max_length: int) -> list[Tensor]:
     """bounds[l][v]: the least cost of a walk of at most l edges from v to its query's tail."""
-    now = graph.cost.new_full((graph.num_nodes,), torch.inf)
+    now = cost.new_full((graph.num_nodes,), torch.inf)
     now[graph.tail] = 0.0
     bounds = [now]
     for _ in range(max_length):
-        step = graph.cost + now[graph.target]
+        step = cost + now[graph.target]
         now = now.scatter_reduce(0, graph.source, step, "amin")
         bounds.append(now)
     return bounds
 
 
 def _search(
-    graph: SearchGraph, bounds: list[Tensor], queries: Tensor, count: int, min_length: int, width: int, at_once: int
+    graph: SearchGraph,
+    cost: Tensor,
+    bounds: list[Tensor],
+    queries: Tensor,
+    count: int,
+    min_length: int,
+    width: int,
+    at_once: int,
 ) -> tuple[PathBatch, Tensor]:
     """One beam search; returns its paths and, for every query of the graph, whether they are provably the best."""
     max_length, num_queries = len(bounds) - 1, graph.num_queries
-    beam = _starts(graph, queries)  # sorted partial paths, all of one length
+    beam = _starts(queries, cost)  # sorted partial paths, all of one length
     done: list[PathBatch] = []
     cut = [beam.select(queries[:0])]  # the best partial path each round left out, per query
     for hop in range(1, max_length + 1):
         rests = []
         for part in _runs(graph, beam, at_once):
-            grown, at_tail = _grown(graph, bounds[max_length - hop], part, min_length)
+            grown, at_tail = _grown(graph, cost, bounds[max_length - hop], part, min_length)
             done.append(grown.select(at_tail.nonzero().squeeze(1)))
             if hop == max_length:
                 continue
@@ -138,10 +140,10 @@ def _search(
     return paths, _exact(paths, _together(cut, max_length), count, num_queries)
 
 
-def _starts(graph: SearchGraph, queries: Tensor) -> PathBatch:
+def _starts(queries: Tensor, cost: Tensor) -> PathBatch:
     """Return the paths of no edge from the queries' heads."""
-    zero = torch.zeros_like(queries)
-    return PathBatch(queries, queries.new_empty(queries.numel(), 0), zero, graph.cost.new_zeros(queries.numel()))
+    count = queries.numel()
+    return PathBatch(queries, queries.new_empty(count, 0), torch.zeros_like(queries), cost.new_zeros(count))
 
 
 def _runs(graph: SearchGraph, beam: PathBatch, at_once: int) -> Iterator[PathBatch]:
@@ -160,7 +162,9 @@ def _nodes(graph: SearchGraph, paths: PathBatch) -> list[Tensor]:
     return [graph.head[paths.query], *(graph.target[column] for column in paths.edges.unbind(1))]
 
 
-def _grown(graph: SearchGraph, bound: Tensor, beam: PathBatch, min_length: int) -> tuple[PathBatch, Tensor]:
+def _grown(
+    graph: SearchGraph, cost: Tensor, bound: Tensor, beam: PathBatch, min_length: int
+) -> tuple[PathBatch, Tensor]:
     """Grow partial paths by every edge that may lead on; also returns which of them are at the tail, (n,) bool."""
     row, order = graph.outgoing
     passed = _nodes(graph, beam)
@@ -175,10 +179,10 @@ def _grown(graph: SearchGraph, bound: Tensor, beam: PathBatch, min_length: int) 
     keep = fits.nonzero().squeeze(1)
     owner, edge, target, query = owner[keep], edge[keep], target[keep], query[keep]
     edges = torch.cat([beam.edges[owner], edge.unsqueeze(1)], dim=1)
-    cost = bound[target]
+    total = bound[target]
     for column in reversed(edges.unbind(1)):  # from the last edge to the first, as bounds are summed
-        cost = graph.cost[column] + cost
-    return PathBatch(query, edges, torch.full_like(query, hop), cost), at_tail[keep]
+        total = cost[column] + total
+    return PathBatch(query, edges, torch.full_like(query, hop), total), at_tail[keep]
 
 
 def _kth_cost(done: list[PathBatch], count: int, num_queries: int) -> Tensor:
