@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 
 from builders import fact_lists, messages_of, random_rows
-from powerlink.kernels import arrangements, crossings
+from powerlink.kernels import arrangements
 
 
 @given(fact_lists(6, 3, 20))
@@ -19,10 +19,10 @@ def test_messages_are_made_once_per_relation_and_source_and_reach_the_right_targ
     relation_of_pair, source_of_pair = arranged.relations.index, arranged.sources.index
     pairs = list(zip(relation_of_pair.tolist(), source_of_pair.tolist(), strict=True))
     assert pairs == sorted(set(zip(edges.relation.tolist(), edges.source.tolist(), strict=True)))
-    assert {relation: some.stop - some.start for relation, some in arranged.by_relation} == Counter(
+    assert {relation: some.stop - some.start for relation, some in arranged.relations.groups} == Counter(
         relation for relation, _ in pairs
     )
-    assert all({r for r, _ in pairs[some]} == {relation} for relation, some in arranged.by_relation)
+    assert all({r for r, _ in pairs[some]} == {relation} for relation, some in arranged.relations.groups)
     incidences = {
         "nodes": (arrangements.nodes_to_targets(edges), edges.source, edges.target),
         "pairs": (arrangements.pairs_to_targets(edges), None, edges.target),
@@ -52,10 +52,10 @@ ARRANGED = [
     arrangements.pairs_to_targets,
     arrangements.pairs_to_targets_by_direction,
     arrangements.related_nodes_to_targets_by_direction,
-    crossings.crossings_of,
-    crossings.nodes_to_crossings,
-    crossings.crossings_to_targets,
-    crossings.crossings_to_targets_by_direction,
+    arrangements.crossings_of,
+    arrangements.nodes_to_crossings,
+    arrangements.crossings_to_targets,
+    arrangements.crossings_to_targets_by_direction,
 ]
 
 

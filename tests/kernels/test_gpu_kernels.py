@@ -14,14 +14,15 @@ from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels import edge_mlp as edge_mlp_module
 from powerlink.kernels import incidence as incidence_module
 from powerlink.kernels.arrangements import pairs_of, pairs_to_targets, related_nodes_to_targets_by_direction
-from powerlink.kernels.edge_mlp import EdgeRows, FusedMLP, _EdgeMLP
-from powerlink.kernels.gpu.l1_distance import distances, slopes
+from powerlink.kernels.edge_mlp import EdgeRows, _EdgeMLP
+from powerlink.kernels.gpu.edge_mlp import FusedMLP
+from powerlink.kernels.gpu.grouped_product import FusedGroupedProduct
+from powerlink.kernels.gpu.l1_distance import FusedDistance, slopes
 from powerlink.kernels.gpu.one_to_all import loss_and_slope
-from powerlink.kernels.gpu.product_sum import product_dot, product_sum
-from powerlink.kernels.grouped_product import FusedGroupedProduct, _GroupedProduct
+from powerlink.kernels.gpu.product_sum import FusedSum, product_dot, product_sum
+from powerlink.kernels.grouped_product import _GroupedProduct
 from powerlink.kernels.incidence import Groups, Incidence
-from powerlink.kernels.l1_distance import FusedDistance
-from powerlink.kernels.message_sum import FusedSum, message_sum_reference
+from powerlink.kernels.message_sum import message_sum_reference
 from powerlink.kernels.messages import related_messages
 from powerlink.kernels.one_to_all import one_to_all_loss
 
@@ -116,7 +117,7 @@ def test_distances_and_their_slopes_equal_cdist(ones, others, width):
 
 
 def test_distances_of_nothing_are_nothing():
-    assert distances(drawn(0, 3), drawn(2, 3)).shape == (0, 2)
+    assert FusedDistance.apply(drawn(0, 3), drawn(2, 3)).shape == (0, 2)
     assert slopes(drawn(2, 3), drawn(0, 3), drawn(0, 2)).abs().sum() == 0
 
 
@@ -158,8 +159,8 @@ def test_rows_that_are_looked_up_and_multiplied_by_blocks_and_their_slopes_equal
     pairs = pairs_of(MessageGraph.from_facts(facts.unique(dim=0), 12, 4, DEVICE).layer(0))  # a relation has no fact
     nodes = drawn(12, blocks * size_in, dtype=torch.float32).requires_grad_()
     matrices = drawn(8, blocks, size_in, size_out, seed=1, dtype=torch.float32).requires_grad_()
-    fast = FusedGroupedProduct.apply(nodes, matrices, pairs.by_relation, pairs.sources, "ieee")
-    slow = _GroupedProduct.apply(nodes, matrices, pairs.by_relation, pairs.sources, "ieee")
+    fast = FusedGroupedProduct.apply(nodes, matrices, pairs.relations.groups, pairs.sources, "ieee")
+    slow = _GroupedProduct.apply(nodes, matrices, pairs.relations.groups, pairs.sources, "ieee")
     torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4)
     given_back = drawn(*slow.shape, seed=2, dtype=torch.float32)
     one = torch.autograd.grad(fast, (nodes, matrices), given_back)
@@ -194,7 +195,7 @@ def test_sums_of_messages_through_blocks_and_their_slopes_err_by_less_than_a_tho
     pairs, incidence = pairs_of(edges), pairs_to_targets(edges)
 
     def summed(nodes, matrices, fused):
-        arguments = nodes, matrices, pairs.by_relation, pairs.sources, "ieee"
+        arguments = nodes, matrices, pairs.relations.groups, pairs.sources, "ieee"
         if fused:
             return FusedSum.apply(FusedGroupedProduct.apply(*arguments), None, edges.norm, incidence)
         return message_sum_reference(_GroupedProduct.apply(*arguments), edges.norm.double(), incidence)

@@ -66,7 +66,7 @@ def naive(nodes, blocks, edges: EdgeSlice):
 
 
 def messages(nodes, blocks, edges: EdgeSlice):
-    return grouped_product(nodes, blocks, pairs_of(edges).by_relation, pairs_of(edges).sources, precision="ieee")
+    return grouped_product(nodes, blocks, pairs_of(edges).relations.groups, pairs_of(edges).sources, precision="ieee")
 
 
 @given(fact_lists(5, 3, 12))
@@ -87,7 +87,7 @@ def test_rows_that_are_there_already_are_multiplied_alike():
     nodes, blocks = drawn(4, 4).requires_grad_(), drawn(6, 2, 2, 1, seed=1).requires_grad_()
     rows = nodes[pairs_of(edges).sources.index]
     given_back = drawn(len(rows), 2, seed=2)
-    found = grouped_product(rows, blocks, pairs_of(edges).by_relation, precision="ieee")
+    found = grouped_product(rows, blocks, pairs_of(edges).relations.groups, precision="ieee")
     expected = messages(nodes, blocks, edges)
     torch.testing.assert_close(found, expected)
     slopes = (torch.autograd.grad((one * given_back).sum(), (nodes, blocks)) for one in (found, expected))

@@ -93,18 +93,18 @@ def test_a_search_prepared_once_finds_what_a_new_one_finds_under_every_cost(rows
     generator = torch.Generator().manual_seed(seed)
     for _ in range(3):
         scores = torch.rand(graph.num_edges, generator=generator).clamp(min=0.01) * graph.kept
-        found = prepared(edge_cost(scores[graph.kept_edges.index], "log"))
+        cost = edge_cost(scores[graph.kept_edges.index], "log")
+        found = prepared(cost)
         fresh = propose(graph, scores, cost="log", **wish)
         assert torch.equal(found.edges, fresh.edges)
         every = SearchGraph(  # all kept edges, parallel ones and those that lead nowhere included
             graph.kept_edges.source,
             graph.kept_edges.target,
-            edge_cost(scores[graph.kept_edges.index], "log"),
             graph.num_nodes,
             graph.head,
             graph.tail,
         )
-        best = best_paths(every, count=1, max_length=3)
+        best = best_paths(every, cost, count=1, max_length=3)
         first = [found.edges[(found.query == q).nonzero()[0, 0]].tolist() for q in found.query.unique().tolist()]
         ids = torch.where(best.edges >= 0, graph.kept_edges.index[best.edges.clamp(min=0)], -1) if best.count else None
         assert first == ([] if ids is None else ids.tolist())

@@ -13,16 +13,11 @@ NODES = 6
 
 
 def search_graph(edges, ends, num_nodes):
+    """The graph and its edges' costs."""
     source, target, cost = ([edge[i] for edge in edges] for i in range(3))
-    head, tail = ([end[i] for end in ends] for i in range(2))
-    return SearchGraph(
-        torch.tensor(source, dtype=torch.int64),
-        torch.tensor(target, dtype=torch.int64),
-        torch.tensor(cost, dtype=torch.float64),
-        num_nodes,
-        torch.tensor(head, dtype=torch.int64),
-        torch.tensor(tail, dtype=torch.int64),
-    )
+    head, tail = (torch.tensor([end[i] for end in ends], dtype=torch.int64) for i in range(2))
+    source, target = (torch.tensor(nodes, dtype=torch.int64) for nodes in (source, target))
+    return SearchGraph(source, target, num_nodes, head, tail), torch.tensor(cost, dtype=torch.float64)
 
 
 def every_path(edges, head, tail, min_length, max_length):
@@ -88,7 +83,7 @@ def test_the_best_paths_are_those_of_an_exhaustive_search(costs):
         min_length, max_length = lengths
         edges, ends, num_nodes, _ = side_by_side(blocks)
         graph, how = search_graph(edges, ends, num_nodes), {"count": count, "width": width, "at_once": at_once}
-        found = best_paths(graph, min_length=min_length, max_length=max_length, **how)
+        found = best_paths(*graph, min_length=min_length, max_length=max_length, **how)
         assert found.edges.size(1) == max_length
         for q, (head, tail) in enumerate(ends):
             assert told(found, q) == every_path(edges, head, tail, min_length, max_length)[:count]
@@ -106,14 +101,14 @@ def test_a_dense_graph_with_a_beam_of_one_is_searched_again_until_exact(seed):
         for t in range(NODES)
         for _ in range(int(torch.randint(0, 3, (1,), generator=generator)))
     ]
-    found = best_paths(search_graph(edges, [(0, 1)], NODES), count=12, max_length=4, width=1)
+    found = best_paths(*search_graph(edges, [(0, 1)], NODES), count=12, max_length=4, width=1)
     assert told(found, 0) == every_path(edges, 0, 1, 1, 4)[:12]
 
 
 @given(st.lists(block(AWKWARD), min_size=1, max_size=4))
 def test_paths_do_not_repeat_nodes_and_lead_from_head_to_tail(blocks):
     edges, ends, num_nodes, _ = side_by_side(blocks)
-    found = best_paths(search_graph(edges, ends, num_nodes), count=40, max_length=5)
+    found = best_paths(*search_graph(edges, ends, num_nodes), count=40, max_length=5)
     for q, row, length in zip(found.query.tolist(), found.edges.tolist(), found.length.tolist(), strict=True):
         path = row[:length]
         assert row[length:] == [-1] * (5 - length)
@@ -126,28 +121,28 @@ def test_paths_do_not_repeat_nodes_and_lead_from_head_to_tail(blocks):
 @given(st.lists(block(INTEGERS), min_size=2, max_size=4))
 def test_a_query_finds_the_same_paths_alone_and_in_a_batch(blocks):
     edges, ends, num_nodes, starts = side_by_side(blocks)
-    together = best_paths(search_graph(edges, ends, num_nodes), count=5, max_length=4, width=2)
+    together = best_paths(*search_graph(edges, ends, num_nodes), count=5, max_length=4, width=2)
     for q, (own, end) in enumerate(blocks):
-        alone = best_paths(search_graph(own, [end], NODES), count=5, max_length=4, width=2)
+        alone = best_paths(*search_graph(own, [end], NODES), count=5, max_length=4, width=2)
         shifted = [(cost, tuple(e + starts[q] for e in path)) for cost, path in told(alone, 0)]
         assert told(together, q) == shifted
 
 
 def test_queries_without_a_path_have_none_and_disturb_nobody():
     edges = [(0, 1, 1.0), (1, 2, 1.0), (3, 4, 1.0)]
-    found = best_paths(search_graph(edges, [(3, 5), (0, 2), (4, 3), (0, 0)], 6), count=3, max_length=3)
+    found = best_paths(*search_graph(edges, [(3, 5), (0, 2), (4, 3), (0, 0)], 6), count=3, max_length=3)
     assert found.query.tolist() == [1]
     assert found.edges.tolist() == [[0, 1, -1]]
 
 
 def test_no_edges_and_no_queries_are_fine():
-    assert best_paths(search_graph([], [(0, 1)], 2), count=3, max_length=3).count == 0
-    nothing = best_paths(search_graph([(0, 1, 1.0)], [], 2), count=3, max_length=3)
+    assert best_paths(*search_graph([], [(0, 1)], 2), count=3, max_length=3).count == 0
+    nothing = best_paths(*search_graph([(0, 1, 1.0)], [], 2), count=3, max_length=3)
     assert nothing.edges.shape == (0, 3)
 
 
 def test_costs_are_summed_from_the_tail():
     edges = [(0, 1, 0.1), (1, 2, 0.2), (2, 3, 0.3)]
-    found = best_paths(search_graph(edges, [(0, 3)], 4), count=1, max_length=3)
+    found = best_paths(*search_graph(edges, [(0, 3)], 4), count=1, max_length=3)
     assert found.cost.item() == 0.1 + (0.2 + 0.3)
     assert found.cost.item() != (0.1 + 0.2) + 0.3

@@ -34,9 +34,9 @@ MODELS = ["rgcn-transe", "wgcn-conve", "compgcn-distmult"]
 def graph_and_paths(rows, queries=QUERIES, hops=2, seed=0, max_length=3) -> tuple[ComputationGraph, EvidenceBatch]:
     graph = computation_graph(rows, N, R, queries, hops)
     cost = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(seed)).clamp(min=0.01).double()
-    search = SearchGraph(graph.source, graph.target, cost, graph.num_nodes, graph.head, graph.tail)
+    search = SearchGraph(graph.source, graph.target, graph.num_nodes, graph.head, graph.tail)
     return graph, EvidenceBatch.of_paths(
-        best_paths(search, count=12, max_length=max_length)
+        best_paths(search, cost, count=12, max_length=max_length)
     )  # parallel variants and all
 
 

@@ -27,8 +27,10 @@ def graph_and_paths(seed, queries=QUERIES, count=12, relations=R):
     graph = computation_graph(random_rows(seed, N, relations, 30), N, relations, queries, 2)
     generator = torch.Generator().manual_seed(seed)
     cost = torch.rand(graph.num_edges, generator=generator).clamp(min=0.01).double().reciprocal()
-    search = SearchGraph(graph.source, graph.target, cost, graph.num_nodes, graph.head, graph.tail)
-    return graph, EvidenceBatch.of_paths(best_paths(search, count=count, max_length=3))  # parallel variants and all
+    search = SearchGraph(graph.source, graph.target, graph.num_nodes, graph.head, graph.tail)
+    return graph, EvidenceBatch.of_paths(
+        best_paths(search, cost, count=count, max_length=3)
+    )  # parallel variants and all
 
 
 def shown(choice):

@@ -68,14 +68,7 @@ class ComputationGraph(Edges):
     @cached_property
     def everywhere(self) -> Edges:
         """The same edges with every node's encoding wanted, for ranks inside the computation graph."""
-        return Edges(
-            num_relations=self.num_relations,
-            entity=self.entity,
-            source=self.source,
-            target=self.target,
-            relation=self.relation,
-            norm=self.norm,
-        )
+        return replace(self, level=None)
 
     @cached_property
     def kept_edges(self) -> KeptEdges:
@@ -203,17 +196,15 @@ def _neighbourhood(
 
 def target_edges(graph: MessageGraph, queries: Tensor, foils: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Find the facts in question among the graph's edges, the foils' among them: (query, edge) of both directions."""
+    facts = queries
     if foils is not None:
         held = torch.stack([*queries[:, :2].unbind(1), foils.where(foils >= 0, queries[:, 2])], dim=1)
-        asked, edge = target_edges(graph, torch.cat([queries, held]))
-        pairs = torch.stack([asked % max(queries.size(0), 1), edge], dim=1).unique(dim=0)
-        return pairs[:, 0], pairs[:, 1]
-    owner, edge = expand_rows(graph.row, torch.cat([queries[:, 2], queries[:, 0]]))
-    owner = owner % max(queries.size(0), 1)
+        facts = torch.cat([queries, held])
+    owner, edge = expand_rows(graph.row, torch.cat([facts[:, 2], facts[:, 0]]))
+    head, asked, tail = facts[owner % max(facts.size(0), 1)].unbind(1)
     source, relation, target = graph.source[edge], graph.relation[edge], graph.target[edge]
-    head, asked, tail = queries[owner].unbind(1)
     forward = (source == head) & (relation == asked) & (target == tail)
     backward = (source == tail) & (relation == inverse_relation(asked, graph.num_relations)) & (target == head)
     found = forward | backward
-    pairs = torch.stack([owner[found], edge[found]], dim=1).unique(dim=0)
-    return pairs[:, 0], pairs[:, 1]
+    query, edge = torch.stack([owner[found] % max(queries.size(0), 1), edge[found]], dim=1).unique(dim=0).unbind(1)
+    return query, edge

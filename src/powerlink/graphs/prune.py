@@ -38,8 +38,7 @@ def k_core(graph: ComputationGraph, kept: Tensor, core: int, exempt: Tensor) -> 
     undirected projection.
     """
     # Edges are sorted by (target, source), so parallel edges are neighbours: number each distinct pair.
-    key = graph.target * graph.num_nodes + graph.source
-    pairs, pair_of_edge = torch.unique_consecutive(key, return_inverse=True)
+    pairs, pair_of_edge = graph.pair_key.unique_consecutive(return_inverse=True)
     target, source = pairs // graph.num_nodes, pairs % graph.num_nodes
     alive = torch.zeros_like(pairs, dtype=torch.bool)
     alive[pair_of_edge[kept]] = True

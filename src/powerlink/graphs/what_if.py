@@ -11,9 +11,7 @@ a hub that lost one fact is then told by one edge. The originals' sums are made 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -52,14 +50,8 @@ class WhatIf(EdgesByLevel):
     from the original.
     """
 
-    scenario: Tensor  # (C,)
-    original: Tensor  # (C,) node of the graph the copies were made of
     copy: Tensor  # (C,) node
     sign: Tensor | None  # (num_edges,) the edges' weights; −1 takes a message back that the original has
-
-    @property
-    def num_copies(self) -> int:
-        return self.scenario.numel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +149,7 @@ def _in_order(
 
     Copies have a `level` (C,), heirs (h,) are some of them, and messages (3, n) come to them with a sign (n,).
     """
-    scenario, original = changes.keys // graph.num_nodes, changes.keys % graph.num_nodes
+    original = changes.keys % graph.num_nodes
     reader, edge, _ = messages
     read = torch.cat([graph.source[edge], original[heirs]])
     needed = _levels_of_originals(graph, layers, read, torch.cat([level[reader] + 1, level[heirs]]))
@@ -177,7 +169,7 @@ def _in_order(
     ends = count_within(level[reader], layers), count_within(needed[readers][owner], layers)
 
     def together(*columns: Tensor) -> Tensor:
-        turns = zip(*map(_pieces, columns, ends), strict=True)
+        turns = zip(*(column.tensor_split(end) for column, end in zip(columns, ends, strict=True)), strict=True)
         return torch.cat([piece for turn in turns for piece in turn])
 
     sources = torch.where(sender >= 0, copy[sender], node_of[graph.source[edge]])
@@ -193,8 +185,6 @@ def _in_order(
         heirs=Heirs(copy[heirs], node_of[original[heirs]]) if heirs.numel() else None,
         nodes_within=count_within(levels, layers + 1),
         edges_within=tuple(map(sum, zip(*ends, strict=True))),
-        scenario=scenario,
-        original=original,
         copy=copy,
         sign=together(sign, sign.new_ones(own.numel())) if heirs.numel() else None,
     )
@@ -260,11 +250,6 @@ def _levels_of_originals(graph: Edges, layers: int, node: Tensor, level: Tensor)
         read = graph.source[expand_rows(graph.row, (needed == depth).nonzero().squeeze(1))[1]]
         needed[read[needed[read] > depth]] = depth + 1
     return needed
-
-
-def _pieces(column: Tensor, ends: Sequence[int]) -> list[Tensor]:
-    """Cut a column where the ends say."""
-    return [column[start:end] for start, end in pairwise([0, *ends])]
 
 
 def nothing_but(graph: ComputationGraph, scenario: Tensor, edge: Tensor, wanted: Tensor) -> tuple[Edges, Tensor]:

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from powerlink.graphs.edges import row_pointer
-from powerlink.kernels.fused import can_fuse, scorer_precision
+from powerlink.kernels.fused import can_fuse
 from powerlink.kernels.incidence import Incidence, Runs
 
 CHUNK = 4_096  # edges whose hidden layers a core's cache holds
 BLOCK = 16_384  # edges whose slopes are added up at once
 RUN = 1_024  # edges that one GPU program walks
+WIDEST = 64  # hidden layers whose tiles fit a GPU's multiprocessor on the way back
 PIECE = 1_000_000  # edges of one query that are worked on whole: 256 MB at 64 numbers each
 
 
@@ -73,20 +73,17 @@ class EdgeRows:
     @cached_property
     def pieces(self) -> list[_Piece]:
         """The edges in pieces of whole runs for the fused kernel's way back: one, unless a query is too large."""
-        start, end, query = self.runs.bounds
-        count = self.source.numel()
-        marks = torch.arange(0, count, PIECE if self.too_large else count + 1, device=start.device)[1:]
-        cuts = torch.searchsorted(start, marks).unique()  # the first run behind each mark, if there is one
-        cuts = cuts[cuts < start.numel()]
-        first_run, first_edge = [0, *cuts.tolist(), start.numel()], [0, *start[cuts].tolist(), count]
-        pieces, num_rows = [], 2 * self.num_nodes + self.num_slots
-        for runs, edges in zip(pairwise(first_run), pairwise(first_edge), strict=True):
-            some, begin, size = slice(*runs), edges[0], edges[1] - edges[0]
-            rows = self.rows[:, slice(*edges)].contiguous()
-            bounds = start[some] - begin, end[some] - begin, query[some]
-            edge = torch.arange(size, device=rows.device).repeat(3)
-            readers = Incidence.of(rows.flatten().long(), edge, num_rows, size)
-            pieces.append(_Piece(slice(*edges), rows, bounds, readers))
+        start, _, _ = self.runs.bounds
+        piece = start // PIECE if self.too_large else torch.zeros_like(start)
+        sizes = torch.bincount(piece, minlength=1).tolist()
+        pieces, first, num_rows = [], 0, 2 * self.num_nodes + self.num_slots
+        for begin, end, query in zip(*(bound.split(sizes) for bound in self.runs.bounds), strict=True):
+            count = int((end - begin).sum())
+            edges, edge = slice(first, first + count), torch.arange(count, device=start.device).repeat(3)
+            rows = self.rows[:, edges].contiguous()
+            readers = Incidence.of(rows.flatten().long(), edge, num_rows, count)
+            pieces.append(_Piece(edges, rows, (begin - first, end - first, query), readers))
+            first += count
         return pieces
 
     @property
@@ -112,9 +109,13 @@ class EdgeRows:
         return max(self.sizes, default=0)
 
     @cached_property
-    def memory(self) -> Memory:
-        """Memory that every step uses again."""
-        return Memory()
+    def _free(self) -> dict[tuple[object, ...], list[Tensor]]:
+        return {}
+
+    def lend(self, like: Tensor, rows: int) -> Loan:
+        """Lend an uninitialised tensor of some rows as wide as another, from memory that every step uses again."""
+        free = self._free.setdefault((like.dtype, like.device, rows, like.size(1)), [])
+        return Loan(free.pop() if free else like.new_empty(rows, like.size(1)), free)
 
     @cached_property
     def three_by_three(self) -> Tensor:
@@ -139,20 +140,8 @@ def _sum_rows(table: Tensor, index: Tensor, first: Tensor) -> Tensor:
     return summed
 
 
-class Memory:
-    """Tensors that are lent and given back: on a CPU, fresh pages cost more than what is computed in them."""
-
-    def __init__(self) -> None:
-        self._free: dict[tuple[object, ...], list[Tensor]] = {}
-
-    def lend(self, like: Tensor, rows: int) -> Loan:
-        """Lend an uninitialised tensor of some rows as wide as another."""
-        free = self._free.setdefault((like.dtype, like.device, rows, like.size(1)), [])
-        return Loan(free.pop() if free else like.new_empty(rows, like.size(1)), free)
-
-
 class Loan:
-    """A tensor that goes back to its memory when nobody holds the loan any more."""
+    """A tensor that goes back where it is lent from when nobody holds the loan any more."""
 
     def __init__(self, tensor: Tensor, free: list[Tensor]) -> None:
         self.tensor, self._free = tensor, free
@@ -182,7 +171,7 @@ class _EdgeMLP(torch.autograd.Function):
         table, second, second_bias, last, last_bias = tensors
         ctx.save_for_backward(*tensors)
         ctx.rows = rows
-        ctx.deeper = rows.memory.lend(table, min(CHUNK, rows.longest) if rows.too_large else rows.source.numel())
+        ctx.deeper = rows.lend(table, min(CHUNK, rows.longest) if rows.too_large else rows.source.numel())
         out = table.new_empty(rows.source.numel())
         for block in rows.blocks:
             query = block.query
@@ -202,7 +191,7 @@ class _EdgeMLP(torch.autograd.Function):
         products, sums = torch.zeros_like(second), torch.zeros_like(second_bias)
         d_last_bias = torch.zeros_like(ctx.saved_tensors[4])
         backwards = (second * last.transpose(1, 2)).transpose(1, 2)  # (Q, H, H)
-        loans = [rows.memory.lend(table, min(size, rows.longest)) for size in (CHUNK, BLOCK)]
+        loans = [rows.lend(table, min(size, rows.longest)) for size in (CHUNK, BLOCK)]
         passed, slopes = (loan.tensor for loan in loans)
         for block in rows.blocks:
             query, begin = block.query, block.edges.start
@@ -220,10 +209,10 @@ class _EdgeMLP(torch.autograd.Function):
                 _where_positive(front, hidden, out=front)
             d_last_bias[query] += grads[0][block.edges].sum()
             d_table.index_add_(0, block.row, _sum_rows(slopes, block.reader, block.first))
-        return None, d_table, *_parameter_slopes(products, sums, second, second_bias, last), d_last_bias
+        return None, d_table, *parameter_slopes(products, sums, second, second_bias, last), d_last_bias
 
 
-def _parameter_slopes(
+def parameter_slopes(
     products: Tensor, sums: Tensor, second: Tensor, second_bias: Tensor, last: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the slopes of second, second_bias and last from Σ grad·hidden⊗D (Q, H, H) and Σ grad·D (Q, H).
@@ -232,48 +221,6 @@ def _parameter_slopes(
     """
     d_last = ((products * second).sum(1) + sums * second_bias).unsqueeze(2)
     return products * last.transpose(1, 2), sums * last.squeeze(2), d_last
-
-
-class FusedMLP(torch.autograd.Function):
-    """The same on a GPU."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: EdgeRows, *tensors: Tensor) -> Tensor:
-        from powerlink.kernels.gpu.edge_mlp import score_runs  # noqa: PLC0415 - only where there is Triton
-
-        table, *parameters = tensors
-        ctx.save_for_backward(*tensors)
-        ctx.rows, ctx.precision = rows, scorer_precision()  # asked here: the way back runs in a thread of its own
-        return score_runs(table, rows.rows, rows.runs.bounds, parameters, ctx.precision)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        from powerlink.kernels.gpu.edge_mlp import slopes_of_runs  # noqa: PLC0415
-        from powerlink.kernels.gpu.product_sum import product_sum  # noqa: PLC0415
-
-        rows: EdgeRows = ctx.rows
-        table, *parameters = ctx.saved_tensors
-        shares, d_table = [], None
-        for piece in rows.pieces:
-            grad = grads[0][piece.edges]
-            slopes, share = slopes_of_runs(table, piece.rows, piece.bounds, parameters, grad, ctx.precision)
-            summed = product_sum(slopes, None, None, piece.readers)
-            d_table = summed if d_table is None else d_table.add_(summed)
-            shares.append(share)
-        second, second_bias, last, _ = parameters
-        by_run = shares[0] if len(shares) == 1 else torch.cat(shares)  # a single one is large: no copy of it
-        totals = product_sum(by_run, None, None, rows.runs.by_group)  # (Q, H·H + H + 1)
-        products, sums, d_last_bias = totals.split([second[0].numel(), second_bias.size(1), 1], dim=1)
-        slopes_of = _parameter_slopes(products.reshape(second.shape), sums, second, second_bias, last)
-        return None, d_table, *slopes_of, d_last_bias
-
-
-def _can_fuse(table: Tensor) -> bool:
-    if not can_fuse(table) or table.dtype != torch.float32:  # matrix units multiply no float64
-        return False
-    from powerlink.kernels.gpu.edge_mlp import WIDEST  # noqa: PLC0415
-
-    return table.size(1) <= WIDEST
 
 
 def _where_positive(slopes: Tensor, values: Tensor, out: Tensor) -> None:
@@ -298,6 +245,10 @@ def edge_mlp(
     (Q, H, H), second_bias (Q, H), last (Q, H, 1) and last_bias (Q, 1) are each query's own.
     """
     table = torch.cat([by_node.flatten(0, 1), by_relation])
-    function = FusedMLP if _can_fuse(table) else _EdgeMLP
-    result: Tensor = function.apply(rows, table, second, second_bias, last, last_bias)  # type: ignore[no-untyped-call]
+    function: type[torch.autograd.Function] = _EdgeMLP
+    if can_fuse(table) and table.dtype == torch.float32 and table.size(1) <= WIDEST:  # matrix units multiply no float64
+        from powerlink.kernels.gpu.edge_mlp import FusedMLP  # noqa: PLC0415 - only where there is Triton
+
+        function = FusedMLP
+    result: Tensor = function.apply(rows, table, second, second_bias, last, last_bias)
     return result

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from functools import cache
 from importlib.util import find_spec
 
 import torch
@@ -13,17 +12,13 @@ from torch import Tensor
 
 from powerlink.kernels.plain_torch import HIGHEST_PRECISION
 
+_HAS_TRITON = find_spec("triton") is not None
 _asked_of_scorer: ContextVar[str | None] = ContextVar("_asked_of_scorer", default=None)
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
 
 
 def can_fuse(tensor: Tensor) -> bool:
     """Say whether a tensor lies where Triton kernels run; everything else takes the plain-torch way."""
-    return tensor.is_cuda and tensor.dtype in (torch.float32, torch.float64) and _has_triton()
+    return tensor.is_cuda and tensor.dtype in (torch.float32, torch.float64) and _HAS_TRITON
 
 
 def on_device(device: torch.device) -> AbstractContextManager[object]:

@@ -20,9 +20,12 @@ def grouped_product(
     With a lookup, the rows are those it reads of the table, a group's at a time: no table of all of them exists. No
     matrix is ever copied per row. A GPU takes products in a `precision` as `kernels.fused` says it.
     """
-    fused = can_fuse(table) and table.dtype == torch.float32  # matrix units multiply no float64
-    function = FusedGroupedProduct if fused else _GroupedProduct
-    result: Tensor = function.apply(table, matrices, groups, lookup, precision)  # type: ignore[no-untyped-call]
+    function: type[torch.autograd.Function] = _GroupedProduct
+    if can_fuse(table) and table.dtype == torch.float32:  # matrix units multiply no float64
+        from powerlink.kernels.gpu.grouped_product import FusedGroupedProduct  # noqa: PLC0415 - only where there is Triton
+
+        function = FusedGroupedProduct
+    result: Tensor = function.apply(table, matrices, groups, lookup, precision)
     return result
 
 
@@ -69,37 +72,3 @@ def _multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
         torch.bmm(a, b, out=out)
     else:  # blocks lie side by side in a row, and torch would multiply them one by one
         out.copy_(torch.bmm(a, b))
-
-
-class FusedGroupedProduct(torch.autograd.Function):
-    """The same on a GPU, in one launch whatever the number of groups: many small products would starve it."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, table: Tensor, matrices: Tensor, groups: Groups, lookup: Lookup | None, precision: str
-    ) -> Tensor:
-        from powerlink.kernels.gpu.grouped_product import product_of_runs  # noqa: PLC0415 - only where there is Triton
-
-        ctx.save_for_backward(table, matrices)
-        ctx.groups, ctx.lookup, ctx.precision = groups, lookup, precision
-        return product_of_runs(table, _index(lookup), matrices, groups.runs.bounds, precision)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        from powerlink.kernels.gpu.grouped_product import outer_of_runs, product_of_runs  # noqa: PLC0415
-        from powerlink.kernels.gpu.product_sum import product_sum  # noqa: PLC0415
-
-        (table, matrices), runs, lookup, grad = ctx.saved_tensors, ctx.groups.runs, ctx.lookup, grads[0]
-        to_table = to_matrices = None
-        if ctx.needs_input_grad[0]:
-            to_table = product_of_runs(grad, None, matrices.transpose(2, 3), runs.bounds, ctx.precision)
-            if lookup is not None:
-                to_table = product_sum(to_table, None, None, lookup.readers)
-        if ctx.needs_input_grad[1]:
-            shares = outer_of_runs(table, _index(lookup), grad, matrices.shape, runs.bounds, ctx.precision)
-            to_matrices = product_sum(shares, None, None, runs.by_group).view(matrices.shape)
-        return to_table, to_matrices, None, None, None
-
-
-def _index(lookup: Lookup | None) -> Tensor | None:
-    return None if lookup is None else lookup.index

@@ -128,19 +128,18 @@ class Lookup:
         places = torch.arange(self.index.numel(), device=self.index.device)
         return Incidence.of(self.index, places, self.size, places.numel())
 
+    @cached_property
+    def groups(self) -> Groups:
+        """Of an ascending index: the places that read each row."""
+        return Groups(row_pointer(self.index, self.size))
+
 
 @dataclass(frozen=True, eq=False)
 class Runs:
     """Places in runs of one group each, however different the groups' sizes."""
 
-    start: Tensor  # (runs,)
-    end: Tensor  # (runs,)
-    group: Tensor  # (runs,)
+    bounds: tuple[Tensor, Tensor, Tensor]  # (runs,) each: first place, behind the last, group
     by_group: Incidence  # the runs of each group
-
-    @property
-    def bounds(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self.start, self.end, self.group
 
     @classmethod
     def of(cls, row: Tensor, longest: int) -> Runs:
@@ -149,7 +148,8 @@ class Runs:
         count = (end - begin + longest - 1) // longest
         group, which = expand_ranges(torch.zeros_like(count), count)
         start = begin[group] + which * longest
-        return cls(start, torch.minimum(start + longest, end[group]), group, Lookup(group, count.numel()).readers)
+        stop = torch.minimum(start + longest, end[group])
+        return cls((start, stop, group), Lookup(group, count.numel()).readers)
 
 
 @dataclass(frozen=True, eq=False)

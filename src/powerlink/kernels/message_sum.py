@@ -29,6 +29,8 @@ def message_sum(messages: Tensor, weight: Tensor, incidence: Incidence, factors:
     """
     weight = weight.to(messages.dtype)  # norms are float32, a model may be float64
     if incidence.edge.numel() and can_fuse(messages):
+        from powerlink.kernels.gpu.product_sum import FusedSum  # noqa: PLC0415 - only where there is Triton
+
         sums = _apply(FusedSum, messages, factors, weight, incidence)
     elif incidence.edge.numel() and factors is None and _multiplies_sparse(messages):
         sums = _apply(_SparseSum, messages, weight, incidence)
@@ -51,34 +53,6 @@ def message_sum_reference(
 def read_rows(table: Tensor, lookup: Lookup) -> Tensor:
     """Return table[index], (n, d); its backward is a sum over the readers of each row, not an index_add."""
     return _apply(_ReadRows, table, lookup)
-
-
-class FusedSum(torch.autograd.Function):
-    """Σ weight·message·factor on a GPU."""
-
-    @staticmethod
-    def forward(ctx: Any, messages: Tensor, factors: Tensor | None, weight: Tensor, incidence: Incidence) -> Tensor:
-        from powerlink.kernels.gpu.product_sum import product_sum  # noqa: PLC0415 - only where there is Triton
-
-        ctx.save_for_backward(messages, weight, *(() if factors is None else (factors,)))
-        ctx.incidence = incidence
-        return product_sum(messages, factors, weight, incidence)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        from powerlink.kernels.gpu.product_sum import product_dot, product_sum  # noqa: PLC0415
-
-        messages, weight, *rest = ctx.saved_tensors
-        factors = rest[0] if rest else None
-        incidence, grad = ctx.incidence, grads[0]
-        to_messages = to_factors = to_weight = None
-        if ctx.needs_input_grad[0]:
-            to_messages = product_sum(grad, factors, weight, incidence.transposed)
-        if ctx.needs_input_grad[1]:
-            to_factors = product_sum(messages, grad, weight, incidence.by_factor)
-        if ctx.needs_input_grad[2]:
-            to_weight = product_dot(messages, factors, grad, incidence)
-        return to_messages, to_factors, to_weight, None
 
 
 class _SparseSum(torch.autograd.Function):

@@ -1,19 +1,16 @@
-"""What the edges of a slice carry, to be weighted and added up at their targets.
-
-A message is computed once per (source, relation), since it does not depend on its target. Where weights are known
-first, a relation may map its targets' sums instead of its sources, if those are fewer.
-"""
+"""What the edges of a slice carry, to be weighted and added up at their targets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from powerlink.graphs.edges import EdgeSlice
-from powerlink.kernels import arrangements, crossings
+from powerlink.kernels import arrangements
 from powerlink.kernels.fused import can_fuse, product_precision
 from powerlink.kernels.grouped_product import grouped_product
 from powerlink.kernels.incidence import Incidence
@@ -57,9 +54,9 @@ def related_messages(nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Mess
     if can_fuse(nodes):
         return Messages(nodes, arrangements.related_nodes_to_targets_by_direction(edges), relations)
     if _weights_come_first(nodes, edges):
-        factors = read_rows(relations, crossings.crossings_of(edges).relations)
-        places = crossings.crossings_to_targets_by_direction(edges)
-        return MappedSums(nodes, crossings.nodes_to_crossings(edges), lambda rows: rows * factors, places)
+        factors = read_rows(relations, arrangements.crossings_of(edges).relations)
+        places = arrangements.crossings_to_targets_by_direction(edges)
+        return MappedSums(nodes, arrangements.nodes_to_crossings(edges), lambda rows: rows * factors, places)
     pairs = arrangements.pairs_of(edges)
     messages = read_rows(nodes, pairs.sources) * read_rows(relations, pairs.relations)
     return Messages(messages, arrangements.pairs_to_targets_by_direction(edges))
@@ -68,19 +65,16 @@ def related_messages(nodes: Tensor, relations: Tensor, edges: EdgeSlice) -> Mess
 def related_blocks(nodes: Tensor, blocks: Tensor, edges: EdgeSlice) -> Messages | MappedSums:
     """Return source · its relation's matrix of every edge, to be summed at the targets.
 
-    nodes (n, B·i), blocks (2R, B, i, o); messages of width B·o. A message depends on relation and source alone, so each
-    such pair is multiplied once.
+    nodes (n, B·i), blocks (2R, B, i, o); messages of width B·o.
     """
     precision = product_precision()
     if _weights_come_first(nodes, edges):
-        by_relation = crossings.crossings_of(edges).by_relation
-
-        def multiply(rows: Tensor) -> Tensor:
-            return grouped_product(rows, blocks, by_relation, precision=precision)
-
-        return MappedSums(nodes, crossings.nodes_to_crossings(edges), multiply, crossings.crossings_to_targets(edges))
+        by_relation = arrangements.crossings_of(edges).relations.groups
+        multiply = partial(grouped_product, matrices=blocks, groups=by_relation, precision=precision)
+        places = arrangements.crossings_to_targets(edges)
+        return MappedSums(nodes, arrangements.nodes_to_crossings(edges), multiply, places)
     pairs = arrangements.pairs_of(edges)
-    messages = grouped_product(nodes, blocks, pairs.by_relation, pairs.sources, precision=precision)
+    messages = grouped_product(nodes, blocks, pairs.relations.groups, pairs.sources, precision=precision)
     return Messages(messages, arrangements.pairs_to_targets(edges))
 
 

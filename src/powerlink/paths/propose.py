@@ -42,13 +42,7 @@ class RouteSearch:
     """
 
     def __init__(
-        self,
-        graph: ComputationGraph,
-        *,
-        count: int,
-        min_length: int,
-        max_length: int,
-        at_once: int = EDGES_AT_ONCE,
+        self, graph: ComputationGraph, *, count: int, min_length: int, max_length: int, at_once: int = EDGES_AT_ONCE
     ) -> None:
         self._wish = {"count": count, "min_length": min_length, "max_length": max_length, "at_once": at_once}
         kept = graph.kept_edges
@@ -57,10 +51,8 @@ class RouteSearch:
         # Edges are sorted by (target, source), so parallel edges lie side by side.
         key = kept.target[self._place] * graph.num_nodes + kept.source[self._place]
         pair, self._pair = key.unique_consecutive(return_inverse=True)
-        nothing = torch.zeros(pair.numel(), dtype=torch.float64, device=graph.device)
-        self._graph = SearchGraph(
-            pair % graph.num_nodes, pair // graph.num_nodes, nothing, graph.num_nodes, graph.head, graph.tail
-        )
+        source, target = pair % graph.num_nodes, pair // graph.num_nodes
+        self._graph = SearchGraph(source, target, graph.num_nodes, graph.head, graph.tail)
 
     def __call__(self, cost: Tensor) -> PathBatch:
         """Search under a positive cost of each kept edge (E,), float64; the paths' edge ids are the graph's."""
@@ -69,7 +61,7 @@ class RouteSearch:
         least = cost.new_full((pairs,), torch.inf).scatter_reduce(0, self._pair, cost, "amin")
         cheapest = (cost == least[self._pair]).nonzero().squeeze(1)
         first = cheapest.new_full((pairs,), cost.numel()).scatter_reduce(0, self._pair[cheapest], cheapest, "amin")
-        found = best_paths(self._graph.with_cost(least), **self._wish)
+        found = best_paths(self._graph, least, **self._wish)
         if not found.count:
             return found
         edges = self._edge[first][found.edges.clamp(min=0)]

@@ -11,7 +11,7 @@ last bit.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -29,7 +29,7 @@ class PathBatch:
     query: Tensor  # (P,)
     edges: Tensor  # (P, max_length) edge ids, padded with −1 behind the path's end
     length: Tensor  # (P,)
-    cost: Tensor  # (P,) float64
+    cost: Tensor  # (P,) float64; of a path that is still to grow, its bound
 
     @property
     def count(self) -> int:
@@ -42,14 +42,17 @@ class PathBatch:
 
 @dataclass(frozen=True, eq=False)
 class SearchGraph:
-    """Edges with costs, over the nodes of a batch of queries."""
+    """Edges over the nodes of a batch of queries, to be searched at any costs."""
 
     source: Tensor  # (E,)
     target: Tensor  # (E,)
-    cost: Tensor  # (E,) float64, positive
     num_nodes: int
     head: Tensor  # (Q,) node
     tail: Tensor  # (Q,) node
+
+    @property
+    def num_queries(self) -> int:
+        return self.head.numel()
 
     @cached_property
     def outgoing(self) -> tuple[Tensor, Tensor]:
@@ -57,32 +60,10 @@ class SearchGraph:
         order = self.source.argsort(stable=True)
         return row_pointer(self.source[order], self.num_nodes), order
 
-    def with_cost(self, cost: Tensor) -> SearchGraph:
-        """Return the same edges at another cost, without sorting them again."""
-        other = replace(self, cost=cost)
-        other.__dict__["outgoing"] = self.outgoing
-        return other
-
-
-@dataclass(frozen=True, eq=False)
-class _Beam:
-    """Partial paths that are still worth growing, sorted by (query, bound, edge ids)."""
-
-    paths: PathBatch  # all of one length; the cost is the bound
-    nodes: Tensor  # (P, length + 1)
-
-    def select(self, index: Tensor) -> _Beam:
-        return _Beam(self.paths.select(index), self.nodes[index])
-
-    def best(self, width: int, num_queries: int) -> _Beam:
-        """Return each query's first `width`, sorted."""
-        order = _sorted(self.paths)
-        query = self.paths.query[order]
-        return self.select(order[_position_in_query(query, num_queries) < width])
-
 
 def best_paths(
     graph: SearchGraph,
+    cost: Tensor,
     *,
     count: int,
     max_length: int,
@@ -92,29 +73,29 @@ def best_paths(
 ) -> PathBatch:
     """Return each query's `count` cheapest simple head→tail paths of min_length … max_length edges.
 
-    Equal costs go by edge ids. `width` is how many partial paths a query keeps per round at first, and `at_once` how
-    many edges are tried together (and always those of one node): it bounds memory where paths meet hubs.
+    `cost` (E,) is float64 and positive; equal ones go by edge ids. `width` is how many partial paths a query keeps per
+    round at first, and `at_once` how many edges are tried together (and always those of one node): it bounds memory
+    where paths meet hubs.
     """
-    bounds = _bounds(graph, max_length)
-    pending = torch.arange(graph.head.numel(), device=graph.head.device)
-    pending = pending[graph.head != graph.tail]
+    bounds = _bounds(graph, cost, max_length)
+    pending = (graph.head != graph.tail).nonzero().squeeze(1)
     width = width or max(4 * count, 64)
-    found: list[PathBatch] = []
+    found = [_starts(pending[:0], cost)]
     while pending.numel():
-        paths, exact = _search(graph, bounds, pending, count, min_length, width, at_once)
+        paths, exact = _search(graph, cost, bounds, pending, count, min_length, width, at_once)
         found.append(paths.select(exact[paths.query].nonzero().squeeze(1)))
         pending = pending[~exact[pending]]
         width *= 8
-    return _join(found, max_length, graph)
+    return _best(_together(found, max_length), count, graph.num_queries)
 
 
-def _bounds(graph: SearchGraph, max_length: int) -> list[Tensor]:
+def _bounds(graph: SearchGraph, cost: Tensor, max_length: int) -> list[Tensor]:
     """bounds[l][v]: the least cost of a walk of at most l edges from v to its query's tail."""
-    now = graph.cost.new_full((graph.num_nodes,), torch.inf)
+    now = cost.new_full((graph.num_nodes,), torch.inf)
     now[graph.tail] = 0.0
     bounds = [now]
     for _ in range(max_length):
-        step = graph.cost + now[graph.target]
+        step = cost + now[graph.target]
         now = now.scatter_reduce(0, graph.source, step, "amin")
         bounds.append(now)
     return bounds
@@ -122,6 +103,7 @@ def _bounds(graph: SearchGraph, max_length: int) -> list[Tensor]:
 
 def _search(
     graph: SearchGraph,
+    cost: Tensor,
     bounds: list[Tensor],
     queries: Tensor,
     count: int,
@@ -130,41 +112,44 @@ def _search(
     at_once: int,
 ) -> tuple[PathBatch, Tensor]:
     """One beam search; returns its paths and, for every query of the graph, whether they are provably the best."""
-    max_length, num_queries = len(bounds) - 1, graph.head.numel()
-    zero = torch.zeros_like(queries)
-    start = PathBatch(queries, queries.new_empty(queries.numel(), 0), zero, graph.cost.new_zeros(queries.numel()))
-    beam = _Beam(start, graph.head[queries].unsqueeze(1))
+    max_length, num_queries = len(bounds) - 1, graph.num_queries
+    beam = _starts(queries, cost)  # sorted partial paths, all of one length
     done: list[PathBatch] = []
-    cut: list[PathBatch] = []  # the best partial path each round left out, per query
+    cut = [beam.select(queries[:0])]  # the best partial path each round left out, per query
     for hop in range(1, max_length + 1):
         rests = []
         for part in _runs(graph, beam, at_once):
-            grown, at_tail = _grown(graph, bounds[max_length - hop], part, min_length)
-            done.append(grown.paths.select(at_tail.nonzero().squeeze(1)))
+            grown, at_tail = _grown(graph, cost, bounds[max_length - hop], part, min_length)
+            done.append(grown.select(at_tail.nonzero().squeeze(1)))
             if hop == max_length:
                 continue
             # Nothing dearer than the k-th path already found can matter.
             limit = _kth_cost(done, count, num_queries)
-            rest = ~at_tail & (grown.paths.cost <= limit[grown.paths.query])
-            rests.append(grown.select(rest.nonzero().squeeze(1)).best(width + 1, num_queries))
+            rest = ~at_tail & (grown.cost <= limit[grown.query])
+            rests.append(_best(grown.select(rest.nonzero().squeeze(1)), width + 1, num_queries))
         if not rests:
             break
-        beam = rests[0] if len(rests) == 1 else _together(rests).best(width + 1, num_queries)
-        position = _position_in_query(beam.paths.query, num_queries)
-        cut.append(beam.paths.select((position == width).nonzero().squeeze(1)))
+        beam = rests[0] if len(rests) == 1 else _best(_together(rests, hop), width + 1, num_queries)
+        position = _position_in_query(beam.query, num_queries)
+        cut.append(beam.select((position == width).nonzero().squeeze(1)))
         beam = beam.select((position < width).nonzero().squeeze(1))
-        if not beam.paths.count:
+        if not beam.count:
             break
 
-    paths = _join(done, max_length, graph)
-    paths = paths.select((_position_in_query(paths.query, num_queries) < count).nonzero().squeeze(1))
-    return paths, _exact(paths, cut, count, num_queries, max_length, graph)
+    paths = _best(_together(done, max_length), count, num_queries)
+    return paths, _exact(paths, _together(cut, max_length), count, num_queries)
 
 
-def _runs(graph: SearchGraph, beam: _Beam, at_once: int) -> Iterator[_Beam]:
+def _starts(queries: Tensor, cost: Tensor) -> PathBatch:
+    """Return the paths of no edge from the queries' heads."""
+    count = queries.numel()
+    return PathBatch(queries, queries.new_empty(count, 0), torch.zeros_like(queries), cost.new_zeros(count))
+
+
+def _runs(graph: SearchGraph, beam: PathBatch, at_once: int) -> Iterator[PathBatch]:
     """Cut a beam into runs that have about `at_once` edges to grow along."""
     row, _ = graph.outgoing
-    last = beam.nodes[:, -1]
+    last = _nodes(graph, beam)[-1]
     degree = row[last + 1] - row[last]
     run = (degree.cumsum(0) - degree) // at_once
     sizes = run.unique_consecutive(return_counts=True)[1].tolist()
@@ -172,55 +157,48 @@ def _runs(graph: SearchGraph, beam: _Beam, at_once: int) -> Iterator[_Beam]:
         yield beam if part is None else beam.select(part)
 
 
-def _grown(graph: SearchGraph, bound: Tensor, beam: _Beam, min_length: int) -> tuple[_Beam, Tensor]:
+def _nodes(graph: SearchGraph, paths: PathBatch) -> list[Tensor]:
+    """Return the nodes that partial paths pass, in order: length + 1 of (P,)."""
+    return [graph.head[paths.query], *(graph.target[column] for column in paths.edges.unbind(1))]
+
+
+def _grown(
+    graph: SearchGraph, cost: Tensor, bound: Tensor, beam: PathBatch, min_length: int
+) -> tuple[PathBatch, Tensor]:
     """Grow partial paths by every edge that may lead on; also returns which of them are at the tail, (n,) bool."""
     row, order = graph.outgoing
-    owner, place = expand_rows(row, beam.nodes[:, -1])
+    passed = _nodes(graph, beam)
+    owner, place = expand_rows(row, passed[-1])
     edge = order[place]
-    target, query = graph.target[edge], beam.paths.query[owner]
+    target, query = graph.target[edge], beam.query[owner]
     at_tail = target == graph.tail[query]
-    hop = beam.nodes.size(1)
+    hop = len(passed)
     fits = bound[target].isfinite() & (~at_tail | (hop >= min_length))
-    for column in beam.nodes.unbind(1):
-        fits &= target != column[owner]
+    for node in passed:
+        fits &= target != node[owner]
     keep = fits.nonzero().squeeze(1)
     owner, edge, target, query = owner[keep], edge[keep], target[keep], query[keep]
-    edges = torch.cat([beam.paths.edges[owner], edge.unsqueeze(1)], dim=1)
-    cost = _fold(graph.cost, edges, bound[target])
-    grown = PathBatch(query, edges, torch.full_like(query, hop), cost)
-    return _Beam(grown, torch.cat([beam.nodes[owner], target.unsqueeze(1)], dim=1)), at_tail[keep]
-
-
-def _together(beams: list[_Beam]) -> _Beam:
-    paths = PathBatch(
-        *(torch.cat([getattr(b.paths, name) for b in beams]) for name in ("query", "edges", "length", "cost"))
-    )
-    return _Beam(paths, torch.cat([b.nodes for b in beams]))
-
-
-def _fold(cost: Tensor, edges: Tensor, end: Tensor) -> Tensor:
-    """Sum costs along edges (n, l) from the last edge to the first, starting from `end` (n,)."""
-    total = end
-    for column in reversed(range(edges.size(1))):
-        total = cost[edges[:, column]] + total
-    return total
+    edges = torch.cat([beam.edges[owner], edge.unsqueeze(1)], dim=1)
+    total = bound[target]
+    for column in reversed(edges.unbind(1)):  # from the last edge to the first, as bounds are summed
+        total = cost[column] + total
+    return PathBatch(query, edges, torch.full_like(query, hop), total), at_tail[keep]
 
 
 def _kth_cost(done: list[PathBatch], count: int, num_queries: int) -> Tensor:
     """Return each query's k-th lowest cost among complete paths, +inf where there are fewer."""
     query, cost = torch.cat([p.query for p in done]), torch.cat([p.cost for p in done])
-    order = cost.argsort(stable=True)
-    order = order[query[order].argsort(stable=True)]
-    kth = (_position_in_query(query[order], num_queries) == count - 1).nonzero().squeeze(1)
+    order = _order_by(query, cost)
+    kth = order[_position_in_query(query[order], num_queries) == count - 1]
     limit = cost.new_full((num_queries,), torch.inf)
-    limit[query[order[kth]]] = cost[order[kth]]
+    limit[query[kth]] = cost[kth]
     return limit
 
 
-def _sorted(paths: PathBatch) -> Tensor:
-    """Order paths by (query, cost, edge ids)."""
-    order = torch.arange(paths.count, device=paths.query.device)
-    for key in (*reversed(paths.edges.unbind(1)), paths.cost, paths.query):
+def _order_by(*keys: Tensor) -> Tensor:
+    """Return what sorts by the first key, then by the second, and so on: (n,)."""
+    order = keys[-1].argsort(stable=True)
+    for key in reversed(keys[:-1]):
         order = order[key[order].argsort(stable=True)]
     return order
 
@@ -230,27 +208,22 @@ def _position_in_query(query: Tensor, num_queries: int) -> Tensor:
     return torch.arange(query.numel(), device=query.device) - row_pointer(query, num_queries)[query]
 
 
-def _join(parts: list[PathBatch], max_length: int, graph: SearchGraph) -> PathBatch:
-    """Concatenate paths of different lengths and sort them."""
-    if not parts:
-        empty = graph.head.new_empty(0)
-        return PathBatch(empty, empty.new_empty(0, max_length), empty, graph.cost.new_empty(0))
+def _best(paths: PathBatch, count: int, num_queries: int) -> PathBatch:
+    """Return each query's first `count` paths, sorted by (query, cost, edge ids)."""
+    order = _order_by(paths.query, paths.cost, *paths.edges.unbind(1))
+    return paths.select(order[_position_in_query(paths.query[order], num_queries) < count])
+
+
+def _together(parts: list[PathBatch], max_length: int) -> PathBatch:
+    """Concatenate paths of different lengths."""
     padded = [torch.nn.functional.pad(p.edges, (0, max_length - p.edges.size(1)), value=-1) for p in parts]
-    joined = PathBatch(
-        torch.cat([p.query for p in parts]),
-        torch.cat(padded),
-        torch.cat([p.length for p in parts]),
-        torch.cat([p.cost for p in parts]),
-    )
-    return joined.select(_sorted(joined))
+    query, length, cost = (torch.cat([getattr(p, name) for p in parts]) for name in ("query", "length", "cost"))
+    return PathBatch(query, torch.cat(padded), length, cost)
 
 
-def _exact(
-    paths: PathBatch, cut: list[PathBatch], count: int, num_queries: int, max_length: int, graph: SearchGraph
-) -> Tensor:
+def _exact(paths: PathBatch, lost: PathBatch, count: int, num_queries: int) -> Tensor:
     """Tell for each query whether no partial path that was cut could still be among the best `count`."""
     exact = torch.ones(num_queries, dtype=torch.bool, device=paths.query.device)
-    lost = _join(cut, max_length, graph)
     if not lost.count:
         return exact
     position = _position_in_query(paths.query, num_queries)
@@ -264,8 +237,7 @@ def _exact(
     # A cut path costs at least its bound; at equal cost its edge ids decide, as far as it goes.
     later = lost.cost > rival.cost
     tied = lost.cost == rival.cost
-    for column in range(max_length):
-        mine, theirs = lost.edges[:, column], rival.edges[:, column]
+    for mine, theirs in zip(lost.edges.unbind(1), rival.edges.unbind(1), strict=True):
         later |= tied & (mine > theirs) & (mine >= 0)
         tied &= (mine == theirs) & (mine >= 0)
     exact[lost.query[~later]] = False

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from powerlink.kernels.edge_mlp import EdgeRows, parameter_slopes
+from powerlink.kernels.fused import scorer_precision
+from powerlink.kernels.gpu.product_sum import product_sum
+
 TILE = 64  # edges that a matrix unit multiplies at once
-WIDEST = 64  # hidden layers whose tiles fit a multiprocessor's memory on the way back
 
 
 @triton.jit
@@ -117,41 +121,47 @@ def _slopes_of_runs(
     tl.store(share_ptr + width * width + width, tl.sum(total, axis=0))
 
 
-def score_runs(
-    table: Tensor, rows: Tensor, runs: tuple[Tensor, Tensor, Tensor], parameters: list[Tensor], precision: str
-) -> Tensor:
-    """Return the score of every edge, (E,), with products of a precision as `scorer_precision` says it.
+class FusedMLP(torch.autograd.Function):
+    """The score of every edge, (E,), and the slopes of all that it is computed from."""
 
-    table (t, H); rows (3, E) int32; runs: first edge, edge behind the last, query; parameters: second (Q, H, H),
-    second_bias (Q, H), last (Q, H, 1), last_bias (Q, 1).
-    """
-    out = table.new_empty(rows.size(1))
-    if runs[0].numel():
-        _score_runs[(runs[0].numel(),)](
-            table, rows, *runs, *(part.contiguous() for part in parameters), out, rows.size(1),
-            **_shape(table, precision),
-        )  # fmt: skip
-    return out
+    @staticmethod
+    def forward(ctx: Any, rows: EdgeRows, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors)
+        ctx.rows, ctx.precision = rows, scorer_precision()  # asked here: the way back runs in a thread of its own
+        table, *parameters = tensors
+        runs, count = rows.runs.bounds, rows.source.numel()
+        out = table.new_empty(count)
+        if count:
+            _score_runs[(runs[0].numel(),)](
+                table, rows.rows, *runs, *(part.contiguous() for part in parameters), out, count,
+                **_shape(table, ctx.precision),
+            )  # fmt: skip
+        return out
 
-
-def slopes_of_runs(
-    table: Tensor,
-    rows: Tensor,
-    runs: tuple[Tensor, Tensor, Tensor],
-    parameters: list[Tensor],
-    grad: Tensor,
-    precision: str,
-) -> tuple[Tensor, Tensor]:
-    """Return the slopes of each edge's gathered rows, (E, H), and each run's shares, (runs, H·H + H + 1)."""
-    width = table.size(1)
-    slopes = table.new_empty(rows.size(1), width)
-    shares = table.new_empty(runs[0].numel(), width * width + width + 1)
-    if runs[0].numel():
-        _slopes_of_runs[(runs[0].numel(),)](
-            table, rows, *runs, *(part.contiguous() for part in parameters[:3]), grad.contiguous(), slopes, shares,
-            rows.size(1), **_shape(table, precision),
-        )  # fmt: skip
-    return slopes, shares
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        rows: EdgeRows = ctx.rows
+        table, *parameters = ctx.saved_tensors
+        second, second_bias, last, _ = parameters
+        width = table.size(1)
+        shares, d_table = [], None
+        for piece in rows.pieces:
+            runs, count = piece.bounds[0].numel(), piece.rows.size(1)
+            slopes = table.new_empty(count, width)
+            share = table.new_empty(runs, width * width + width + 1)
+            if runs:
+                _slopes_of_runs[(runs,)](
+                    table, piece.rows, *piece.bounds, *(part.contiguous() for part in parameters[:3]),
+                    grads[0][piece.edges].contiguous(), slopes, share, count, **_shape(table, ctx.precision),
+                )  # fmt: skip
+            summed = product_sum(slopes, None, None, piece.readers)
+            d_table = summed if d_table is None else d_table.add_(summed)
+            shares.append(share)
+        by_run = shares[0] if len(shares) == 1 else torch.cat(shares)  # a single one is large: no copy of it
+        totals = product_sum(by_run, None, None, rows.runs.by_group)  # (Q, H·H + H + 1)
+        products, sums, d_last_bias = totals.split([width * width, width, 1], dim=1)
+        slopes_of = parameter_slopes(products.reshape(second.shape), sums, second, second_bias, last)
+        return None, d_table, *slopes_of, d_last_bias
 
 
 def _shape(table: Tensor, precision: str) -> dict[str, Any]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from powerlink.kernels.gpu.edge_mlp import product
+from powerlink.kernels.gpu.product_sum import product_sum
+from powerlink.kernels.incidence import Groups, Lookup
 
 ROWS = 64  # rows that a matrix unit multiplies at once
 INNER = 32  # at most, of what they are multiplied over
@@ -85,39 +90,50 @@ def _outer_of_runs(
     tl.store(out_ptr + spot, total, mask=(i < size_in)[:, None] & (o < size_out)[None, :])
 
 
-def product_of_runs(
-    rows: Tensor, index: Tensor | None, matrices: Tensor, runs: tuple[Tensor, Tensor, Tensor], precision: str
-) -> Tensor:
-    """Multiply runs of rows (·, B·i), read at the index (n,) if there is one, by matrices (G, B, i, o): (n, B·o)."""
+class FusedGroupedProduct(torch.autograd.Function):
+    """One launch whatever the number of groups: many small products would starve a GPU."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, table: Tensor, matrices: Tensor, groups: Groups, lookup: Lookup | None, precision: str
+    ) -> Tensor:
+        ctx.save_for_backward(table, matrices)
+        ctx.groups, ctx.lookup, ctx.precision = groups, lookup, precision
+        return _multiply(table, None if lookup is None else lookup.index, matrices, groups, precision)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (table, matrices), lookup, grad = ctx.saved_tensors, ctx.lookup, grads[0].contiguous()
+        to_table = to_matrices = None
+        if ctx.needs_input_grad[0]:
+            to_table = _multiply(grad, None, matrices.transpose(2, 3), ctx.groups, ctx.precision)
+            if lookup is not None:
+                to_table = product_sum(to_table, None, None, lookup.readers)
+        if ctx.needs_input_grad[1]:
+            _, blocks, size_in, size_out = matrices.shape
+            start, end, _ = ctx.groups.runs.bounds
+            shares = table.new_empty(start.numel(), blocks * size_in * size_out)
+            if start.numel():
+                width_in, width_out = _side(size_in, OUTER), _side(size_out, OUTER)
+                grid = (start.numel(), blocks * triton.cdiv(size_in, width_in), triton.cdiv(size_out, width_out))
+                _outer_of_runs[grid](
+                    table.contiguous(), start if lookup is None else lookup.index, grad, start, end, shares,
+                    BLOCKS=blocks, size_in=size_in, size_out=size_out, GATHER=lookup is not None,
+                    PRECISION=ctx.precision, ROWS=ROWS, IN=width_in, OUT=width_out, num_warps=4, num_stages=2,
+                )  # fmt: skip
+            to_matrices = product_sum(shares, None, None, ctx.groups.runs.by_group).view(matrices.shape)
+        return to_table, to_matrices, None, None, None
+
+
+def _multiply(rows: Tensor, index: Tensor | None, matrices: Tensor, groups: Groups, precision: str) -> Tensor:
+    """Multiply rows (·, B·i), read at the index (n,) if there is one, by matrices (G, B, i, o): (n, B·o)."""
     _, blocks, size_in, size_out = matrices.shape
+    runs = groups.runs.bounds
     out = rows.new_empty(rows.size(0) if index is None else index.numel(), blocks * size_out)
     if runs[0].numel():
         width_in, width_out = _side(size_in, INNER), _side(size_out, OUTER)
         _product_of_runs[(runs[0].numel(), blocks, triton.cdiv(size_out, width_out))](
             rows.contiguous(), runs[0] if index is None else index, matrices, *runs, out, *matrices.stride(),
-            BLOCKS=blocks, size_in=size_in, size_out=size_out, GATHER=index is not None, PRECISION=precision,
-            ROWS=ROWS, IN=width_in, OUT=width_out, num_warps=4, num_stages=2,
-        )  # fmt: skip
-    return out
-
-
-def outer_of_runs(
-    rows: Tensor,
-    index: Tensor | None,
-    grad: Tensor,
-    shape: tuple[int, ...],
-    runs: tuple[Tensor, Tensor, Tensor],
-    precision: str,
-) -> Tensor:
-    """Return each run's share of its group's Σ row ⊗ grad, for matrices of a shape (G, B, i, o): (runs, B·i·o)."""
-    _, blocks, size_in, size_out = shape
-    start, end, _ = runs
-    out = rows.new_empty(start.numel(), blocks * size_in * size_out)
-    if start.numel():
-        width_in, width_out = _side(size_in, OUTER), _side(size_out, OUTER)
-        grid = (start.numel(), blocks * triton.cdiv(size_in, width_in), triton.cdiv(size_out, width_out))
-        _outer_of_runs[grid](
-            rows.contiguous(), start if index is None else index, grad.contiguous(), start, end, out,
             BLOCKS=blocks, size_in=size_in, size_out=size_out, GATHER=index is not None, PRECISION=precision,
             ROWS=ROWS, IN=width_in, OUT=width_out, num_warps=4, num_stages=2,
         )  # fmt: skip

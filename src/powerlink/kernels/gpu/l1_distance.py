@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -59,17 +61,28 @@ def _slopes(
     tl.store(out_ptr + part + place, total)
 
 
-def distances(one: Tensor, other: Tensor) -> Tensor:
-    """Return ‖one − other‖₁ of all pairs: (n, d), (m, d) → (n, m)."""
-    out = one.new_empty(one.size(0), other.size(0))
-    if out.numel():
-        ones, others = _padded(one.t(), UNROLL, TILE), _padded(other.t(), UNROLL, OTHERS)
-        grid = (others.size(1) // OTHERS, ones.size(1) // TILE)
-        _distances[grid](
-            ones, others, out, one.size(0), other.size(0), ones.size(1), others.size(1), ones.size(0),
-            ONE=TILE, OTHER=OTHERS, TURNS=UNROLL, num_warps=4,
-        )  # fmt: skip
-    return out
+class FusedDistance(torch.autograd.Function):
+    """The distances; the backward compares the points again instead of keeping their signs."""
+
+    @staticmethod
+    def forward(ctx: Any, one: Tensor, other: Tensor) -> Tensor:
+        ctx.save_for_backward(one, other)
+        out = one.new_empty(one.size(0), other.size(0))
+        if out.numel():
+            ones, others = _padded(one.t(), UNROLL, TILE), _padded(other.t(), UNROLL, OTHERS)
+            grid = (others.size(1) // OTHERS, ones.size(1) // TILE)
+            _distances[grid](
+                ones, others, out, one.size(0), other.size(0), ones.size(1), others.size(1), ones.size(0),
+                ONE=TILE, OTHER=OTHERS, TURNS=UNROLL, num_warps=4,
+            )  # fmt: skip
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        one, other = ctx.saved_tensors
+        to_one = slopes(one, other, grads[0].t()) if ctx.needs_input_grad[0] else None
+        to_other = slopes(other, one, grads[0]) if ctx.needs_input_grad[1] else None
+        return to_one, to_other
 
 
 def slopes(one: Tensor, other: Tensor, grad: Tensor) -> Tensor:

@@ -10,6 +10,9 @@ once.
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -87,6 +90,29 @@ def _dot_entries(
             value *= tl.load(b_ptr + factor[:, None] * width + place[None, :], mask=both, other=0.0)
         total += value
     tl.store(out_ptr + edge, tl.sum(total, axis=1), mask=there)
+
+
+class FusedSum(torch.autograd.Function):
+    """Σ weight·message·factor."""
+
+    @staticmethod
+    def forward(ctx: Any, messages: Tensor, factors: Tensor | None, weight: Tensor, incidence: Incidence) -> Tensor:
+        ctx.save_for_backward(messages, factors, weight)
+        ctx.incidence = incidence
+        return product_sum(messages, factors, weight, incidence)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        messages, factors, weight = ctx.saved_tensors
+        incidence, grad = ctx.incidence, grads[0]
+        to_messages = to_factors = to_weight = None
+        if ctx.needs_input_grad[0]:
+            to_messages = product_sum(grad, factors, weight, incidence.transposed)
+        if ctx.needs_input_grad[1]:
+            to_factors = product_sum(messages, grad, weight, incidence.by_factor)
+        if ctx.needs_input_grad[2]:
+            to_weight = product_dot(messages, factors, grad, incidence)
+        return to_messages, to_factors, to_weight, None
 
 
 def product_sum(a: Tensor, b: Tensor | None, weight: Tensor | None, incidence: Incidence) -> Tensor:

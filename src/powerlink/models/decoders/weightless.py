@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import SettingsError
-from powerlink.kernels.complex_distance import complex_distance
 from powerlink.kernels.dense_product import dense_product
-from powerlink.kernels.l1_distance import l1_distance
+from powerlink.kernels.distances import complex_distance, l1_distance
 from powerlink.models.decoders.decoder import Decoder
 from powerlink.models.part import PartSettings
 from powerlink.settings import setting

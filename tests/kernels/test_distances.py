@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from powerlink.kernels import complex_distance as module
-from powerlink.kernels.complex_distance import complex_distance
+from powerlink.kernels import distances as module
+from powerlink.kernels.distances import complex_distance
 
 
 def points(count, width, seed):

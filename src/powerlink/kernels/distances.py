@@ -1,4 +1,4 @@
-"""All distances between two sets of complex points, Σ |one − other|: RotatE's answer for every tail at once."""
+"""All distances between two sets of points, TransE's and RotatE's answer for every tail at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from powerlink.kernels.fused import can_fuse
+
 CACHEFUL, MEMORYFUL = 2**16, 2**24  # differences that are held at a time, on a CPU and on a GPU
+
+
+def l1_distance(one: Tensor, other: Tensor) -> Tensor:
+    """Return ‖one − other‖₁ of all pairs: (n, d), (m, d) → (n, m). A tensor of n × m × d never exists."""
+    if can_fuse(one):
+        from powerlink.kernels.gpu.l1_distance import FusedDistance  # noqa: PLC0415 - only where there is Triton
+
+        result: Tensor = FusedDistance.apply(one, other)  # type: ignore[no-untyped-call]
+        return result
+    return torch.cdist(one, other, p=1.0)
 
 
 def complex_distance(one: Tensor, other: Tensor) -> Tensor:

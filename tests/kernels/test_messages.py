@@ -8,7 +8,7 @@ from hypothesis import given
 
 from builders import fact_lists, messages_of, model_of, random_rows
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.kernels.crossings import crossings_of
+from powerlink.kernels.arrangements import crossings_of
 from powerlink.kernels.messages import MappedSums, related_blocks, related_messages
 
 N, R = 6, 3
