@@ -311,6 +311,16 @@ def test_workers_that_cannot_be_had_are_a_sentence(cluster, monkeypatch):
     refused(r"Ray is not installed: .*powerlink\[ray\]", executor="ray")
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "nonsense", "127.0.0.1:99999999"])
+def test_a_cluster_that_is_not_there_is_a_sentence(address):
+    pytest.importorskip("ray", reason="Ray is not installed (powerlink[ray])")
+    with (
+        pytest.raises(WorkerError, match=f"there is no Ray cluster at {address}"),
+        Workforce(executor="ray", ray=address).hire(),
+    ):
+        raise AssertionError("somebody was hired")
+
+
 def test_too_little_memory_in_a_worker_is_told_as_it_is_here(workers, folder):
     session = load_model(folder)
     for executor in (Serial(), workers):

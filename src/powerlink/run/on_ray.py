@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import math
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from powerlink.errors import SettingsError, WorkerError
 from powerlink.run.pool import Death, Pool
 from powerlink.run.workbench import Answer, Order, Work, Workbench
+
+KNOCK = 10.0  # seconds until somebody must have answered
 
 
 def ray_actors(
@@ -31,6 +34,8 @@ def ray_actors(
         raise SettingsError("Ray is not installed: python -m pip install 'powerlink[ray]'") from None
     own = not ray.is_initialized()
     if own:
+        if address:
+            _knock(address)
         begin: dict[str, Any] = {"address": address} if address else {"include_dashboard": False}
         if workers and not address:
             begin["num_cpus"] = workers * cores_per_worker
@@ -52,6 +57,19 @@ def ray_actors(
             f"cores and {each:g} GPUs each, not for {count}"
         )
     return Pool(_Actors(ray, count, cores_per_worker, each, own))
+
+
+def _knock(address: str) -> None:
+    """Say at once that nobody is there: Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return  # `auto`, or what Ray refuses itself
+    try:
+        socket.create_connection((host, int(port)), timeout=KNOCK).close()
+    except (OSError, OverflowError) as error:
+        raise WorkerError(
+            f"there is no Ray cluster at {address}: {getattr(error, 'strerror', None) or error}"
+        ) from None
 
 
 class _Actors:
