@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from powerlink.cli.console import console, errors, pick_device, print_json, telling
+from powerlink.cli.console import console, errors, print_json, telling
+from powerlink.cli.naming import check_there, opened
 from powerlink.cli.options import DeviceOption, FileArgument, JsonOption, ModelArgument, SeedOption
 from powerlink.errors import DataError, MismatchError
-from powerlink.explanation import Explanation
-from powerlink.report.schema import read_explanations
-from powerlink.report.text import render_summary
 from powerlink.report.wording import harmless
-from powerlink.run.remake import with_paper_figures
-from powerlink.sources import Identity, identity_of, open_model
-from powerlink.verify.metrics import evaluate as evaluate_all
+
+if TYPE_CHECKING:
+    from powerlink.explanation import Explanation
+    from powerlink.sources import Identity
 
 TITLES = {
     "powerlink": "Facts removed, ranks among all entities, filtered (what to believe)",
@@ -31,16 +31,21 @@ def evaluate(
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Summarise explanations: F+, F−, Sparsity and HΔR:m in the paper's protocol and in ours, with 95 % intervals.
+    """Summarise explanations: F+, F−, Sparsity and HΔR:m, in the paper's protocol and in ours.
 
-    The paper's figures are measured now where the explanations were made without `--metrics paper`.
+    Every figure has its 95 % interval. The paper's are measured now where the explanations were made without
+    `--metrics paper`.
 
     Example: powerlink evaluate models/atlas explanations.jsonl
     """
     found, _ = read_of_model(model, explanations)
+    from powerlink.report.text import render_summary
+    from powerlink.run.remake import with_paper_figures
+    from powerlink.verify.metrics import evaluate as evaluate_all
+
     if any(explanation.paper is None and explanation.considered for explanation in found):
         with telling() as told:
-            found, refused = with_paper_figures(open_model(model, pick_device(device)), found, told)
+            found, refused = with_paper_figures(opened(model, device), found, told)
         for sentence in refused:
             errors.print(f"note: {harmless(sentence)}", style="dim", soft_wrap=True)
     evaluation = evaluate_all(found, seed)
@@ -64,6 +69,10 @@ def evaluate(
 
 def read_of_model(model: str, path: Path) -> tuple[list[Explanation], Identity]:
     """Read explanations, refusing those of another model or graph; also return which model it is."""
+    check_there(model)
+    from powerlink.report.schema import read_explanations
+    from powerlink.sources import identity_of
+
     asked = identity_of(model)
     found = read_explanations(path)
     if not found:

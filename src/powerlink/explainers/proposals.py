@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from powerlink.evidence import Candidates, pool
+from powerlink.explain_settings import AlsoConsider
 from powerlink.explainers.contract import propose_faithfully
 from powerlink.explainers.floor import LowDegree
 from powerlink.explainers.protocol import (
@@ -29,7 +29,6 @@ from powerlink.explainers.slopes import Slopes
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.stage_clock import Elapsed, Seconds, stage, timed
 
-AlsoConsider = Literal["cheap", "slopes", "none"]
 SECOND_PROPOSERS: dict[AlsoConsider, tuple[Explainer, ...]] = {
     "cheap": (Slopes(), LowDegree()),
     "slopes": (Slopes(),),

@@ -7,15 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from powerlink.errors import SettingsError, UnknownNameError
+from powerlink.explain_settings import Split as Split  # noqa: PLC0414 - where it is looked for
 
 Triples = NDArray[np.int64]  # (n, 3): head, relation, tail
-Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 

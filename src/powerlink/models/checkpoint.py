@@ -30,14 +30,12 @@ from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.storage import holds_graph_files_alone, load_graph, save_graph
 from powerlink.models.calibration import Calibration
+from powerlink.models.description import FORMAT
+from powerlink.models.description import read_description as read_description  # noqa: PLC0414 - where it is looked for
 from powerlink.models.link_model import EncoderDecoder, ModelSettings
 from powerlink.models.session import Session
-from powerlink.models.shards import INDEX, SINGLE, halved, load_weights, overall, remove_stale, save_weights
+from powerlink.models.shards import INDEX, halved, load_weights, overall, remove_stale, save_weights
 from powerlink.models.training import TrainingSettings
-
-FORMAT = 3
-READABLE = (1, 2, 3)  # 1: a single file, whose hash is the model's; before 3 the settings of all parts in one
-KEYS = {"model": dict, "training": dict, "graph": dict, "accuracy": dict, "finished": bool, "weights": str}
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
@@ -120,38 +118,6 @@ def save_model(
     }
     write_atomically(folder / "model.json", (json.dumps(description, indent=2) + "\n").encode())
     remove_stale(folder, files)
-
-
-def read_description(folder: Path) -> dict[str, Any]:
-    """Read model.json, checking that this version of powerlink understands it."""
-    path = folder / "model.json"
-    if not folder.is_dir():
-        raise ModelError(f"there is no model folder {folder}: train one with `powerlink train --out {folder}`")
-    if not path.is_file():
-        raise ModelError(f"{folder} holds no model.json: it is not a model folder, or its training never got to save")
-    try:
-        description = json.loads(path.read_text("utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise ModelError(f"{path} is damaged ({error}): train or copy the model again") from error
-    if not isinstance(description, dict) or "format" not in description:
-        raise ModelError(f"{path} does not describe a model: train or copy the model again")
-    if description["format"] not in READABLE:
-        raise ModelError(
-            f"{path} has format {description['format']}; "
-            f"this version of powerlink reads {', '.join(map(str, READABLE))}"
-        )
-    for key, kind in KEYS.items():
-        if not isinstance(description.get(key), kind):
-            raise ModelError(f"{path} is damaged (it lacks a proper {key!r}): train or copy the model again")
-    for key in ("name", "fingerprint"):
-        if not isinstance(description["graph"].get(key), str):
-            raise ModelError(f"{path} is damaged (its graph lacks a proper {key!r}): train or copy the model again")
-    if description["format"] == 1:
-        description["files"] = {SINGLE: description["weights"]}
-    files = description.get("files")
-    if not (isinstance(files, dict) and files and all(isinstance(digest, str) for digest in files.values())):
-        raise ModelError(f"{path} is damaged (it lacks a proper 'files'): train or copy the model again")
-    return description
 
 
 @plain_torch()

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import ClassVar
 
 from torch import Tensor
 
 from powerlink.kernels.dense_product import dense_product
 from powerlink.models.decoders.decoder import Decoder
-from powerlink.models.part import PartSettings
+from powerlink.models.part import DistMultSettings, PartSettings
 
 
 class DistMult(Decoder):
     """Σ h·r·t."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(PartSettings):
-        name: str = field(default="distmult", init=False)
+    Settings: ClassVar[type[PartSettings]] = DistMultSettings
 
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
         return head * relation

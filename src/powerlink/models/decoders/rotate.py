@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from powerlink.kernels.complex_distance import complex_distance
-from powerlink.models.decoders.complex import ComplEx, complex_product
+from powerlink.models.decoders.complex import complex_product
 from powerlink.models.decoders.transe import TransE
+from powerlink.models.part import RotatESettings
 
 
 class RotatE(TransE):
     """margin − Σ |h·e^(iθ) − t|; the angles are the first d/2 numbers of a relation, in half turns."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(TransE.Settings, ComplEx.Settings):
-        name: str = field(default="rotate", init=False)
+    Settings = RotatESettings
 
     angle_of_one = math.pi  # learned numbers are small, and angles reach all around
     apart = math.sqrt(math.pi) / 2  # √π of each of d/2 complex numbers

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from powerlink.kernels.l1_distance import l1_distance
 from powerlink.models.decoders.decoder import Decoder
-from powerlink.models.part import PartSettings
-from powerlink.settings import setting
+from powerlink.models.part import TransESettings
 
 
 class TransE(Decoder):
     """margin − ‖h + r − t‖₁."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(PartSettings):
-        name: str = field(default="transe", init=False)
-        margin: float = setting(9.0, "the score of a triple without distance")
+    Settings = TransESettings
 
     measures_distance = True
     apart = 2 / math.sqrt(math.pi)  # a number of the vectors' share in the distance of two normal ones of size 1
 
-    def __init__(self, settings: Settings, width: int = 0) -> None:
+    def __init__(self, settings: TransESettings, width: int = 0) -> None:
         super().__init__()
         self.margin = settings.margin
 
