@@ -1,7 +1,8 @@
 """How long a user waits: for help, for a model of millions of facts to open, and for its first explanation.
 
 A generated graph (see generated_graph.py; 2,000 facts each for validation and test) and a CompGCN-DistMult of width 32
-that was never trained: an untrained model costs the same. It is saved with a calibration, as training saves one. Every
+that was never trained, but whose batch norms have seen the graph once, so that removed facts change its scores as a
+trained one's do: it costs the same. It is saved with a calibration, as training saves one. Every
 opening is a process of its own; the first one writes what the later ones map. With `--before SRC` the code of another
 source tree is measured beside, on a folder of its own.
 
@@ -35,16 +36,17 @@ START = {
 
 def make(folder: Path, facts: int, entities: int, relations: int) -> None:
     """Save an untrained model of a generated graph as a model folder."""
+    import torch
+
     from generated_graph import generated_facts
     from powerlink import KnowledgeGraph, ModelSettings, TrainingSettings
+    from powerlink.graphs.message_graph import MessageGraph
     from powerlink.kg.knowledge_graph import Names
     from powerlink.models.calibration import Calibration
     from powerlink.models.checkpoint import save_model, start_folder
     from powerlink.models.link_model import build_model
 
     drawn, count = generated_facts(facts, relations, facts_per_entity=max(facts // entities, 1))
-    import torch
-
     rows = drawn[torch.randperm(len(drawn), generator=torch.Generator().manual_seed(1))].numpy()
     graph = KnowledgeGraph(
         "generated",
@@ -53,7 +55,12 @@ def make(folder: Path, facts: int, entities: int, relations: int) -> None:
         *(rows[2 * HELD_OUT :].copy(), rows[:HELD_OUT].copy(), rows[HELD_OUT : 2 * HELD_OUT].copy()),
     )
     settings = ModelSettings(encoder="compgcn", decoder="distmult", widths=(32, 32, 32))
-    model = build_model(settings, graph.num_entities, graph.num_relations)
+    model = build_model(settings, graph.num_entities, graph.num_relations).train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            module.momentum = 1.0
+    with torch.no_grad():
+        model.encode(MessageGraph.of(graph))
     start_folder(folder, graph)
     never = Calibration(1.0, 0.0, HELD_OUT)
     save_model(folder, model, graph, TrainingSettings(), {}, finished=True, calibration=never)

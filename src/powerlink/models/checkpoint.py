@@ -23,6 +23,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, ModelError, OutputError, SettingsError
@@ -33,6 +34,7 @@ from powerlink.models.calibration import Calibration
 from powerlink.models.description import FORMAT
 from powerlink.models.description import read_description as read_description  # noqa: PLC0414 - where it is looked for
 from powerlink.models.link_model import EncoderDecoder, ModelSettings
+from powerlink.models.mapped import find_mapped, keep_mapped, looks_of
 from powerlink.models.session import Session
 from powerlink.models.shards import INDEX, halved, load_weights, overall, remove_stale, save_weights
 from powerlink.models.training import TrainingSettings
@@ -122,9 +124,31 @@ def save_model(
 
 @plain_torch()
 def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Session:
-    """Read a model folder, ready to be asked, refusing anything that does not fit together."""
+    """Read a model folder, ready to be asked, refusing anything that does not fit together.
+
+    What an earlier opening checked and kept is mapped into memory, see mapped.py; else all is read, checked and kept.
+    """
     folder = Path(folder)
     description = read_description(folder)
+    calibration = read_calibration(folder, description)
+    settings, _ = read_settings(folder, description)
+    named: dict[str, Any] = {"name": settings.name, "hash": description["weights"], "calibration": calibration}
+    if kept := find_mapped(folder, description, versions(), device):
+        model = _filled(settings, kept.graph, kept.weights).to(device).eval()
+        session = Session.of(kept.graph, model, device, **named, messages=kept.messages, whole=kept.whole)
+        vars(session)["calibration"] = calibration or kept.calibration
+        return session
+    seen = looks_of(folder, description)
+    graph, model = _read_whole(folder, description, settings)
+    session = Session.of(graph, model.to(device).eval(), device, **named)
+    keep_mapped(folder, description, versions(), session, seen)
+    return session
+
+
+def _read_whole(
+    folder: Path, description: Mapping[str, Any], settings: ModelSettings
+) -> tuple[KnowledgeGraph, EncoderDecoder]:
+    """Read a folder's graph and weights, and check all of both."""
     graph = load_graph(folder / "graph")
     expected = description["graph"]["fingerprint"]
     if graph.fingerprint != expected:
@@ -132,7 +156,6 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Sessio
             f"{folder} was trained on another graph: model.json names {expected}, "
             f"but {folder / 'graph'} is {graph.fingerprint}"
         )
-    settings, _ = read_settings(folder, description)
     files = description["files"]
     tensors, other = load_weights(folder, files)
     path = folder / (next(iter(files)) if len(files) == 1 else INDEX)
@@ -140,8 +163,7 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Sessio
     if broken is not None:
         raise ModelError(f"{path}: the weights {broken!r} hold NaN or infinite numbers; train the model again")
     try:
-        model = EncoderDecoder(settings, graph.num_entities, graph.num_relations)
-        model.load_state_dict(tensors)
+        model = _filled(settings, graph, tensors)
     except (RuntimeError, TypeError, ValueError) as error:
         raise MismatchError(f"{path} does not fit the model and graph that model.json describes") from error
     if other is not None or description["weights"] != overall(files):
@@ -150,14 +172,24 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Sessio
             f"{strange} holds other weights than model.json describes: copy the model again, "
             "or run its training again if it was stopped"
         )
-    return Session.of(
-        graph,
-        model.to(device).eval(),
-        device,
-        name=settings.name,
-        hash=description["weights"],
-        calibration=read_calibration(folder, description),
-    )
+    return graph, model
+
+
+class _Unfilled(TorchFunctionMode):
+    """Leave new tensors as they come: what would be drawn for them is replaced anyway, and takes seconds."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        drawn = func in (Tensor.normal_, Tensor.uniform_)
+        return args[0] if drawn else func(*args, **(kwargs or {}))
+
+
+def _filled(settings: ModelSettings, graph: KnowledgeGraph, weights: Mapping[str, Tensor]) -> EncoderDecoder:
+    """Make a model that has these weights for its own."""
+    with _Unfilled():
+        model = EncoderDecoder(settings, graph.num_entities, graph.num_relations)
+    kinds = {name: tensor.dtype for name, tensor in model.state_dict().items()}
+    model.load_state_dict({name: tensor.to(kinds.get(name)) for name, tensor in weights.items()}, assign=True)
+    return model
 
 
 def read_settings(folder: Path, description: Mapping[str, Any]) -> tuple[ModelSettings, TrainingSettings]:
