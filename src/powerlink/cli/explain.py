@@ -83,16 +83,15 @@ def explain(
 
     Another explainer:  … --explainer gnn-explainer --set entropy_weight=0.5
     """
-    triple = (head, relation, tail)
-    _check_source(triple, split, queries)
+    _check_source(triple := (head, relation, tail), split, queries)
     check_there(model)
     settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
     how: dict[str, Any] = {"explainer": maker, "settings": settings, "seed": seed, "limit": limit, "out": out}
     how |= {"which": "predicted" if only_predicted else "all", "memory": memory and int(memory * 2**30)}
     session = opened(model, device)
     with kept_in(out), timed() as seconds, telling() as told:
-        facts = _facts(session, triple, split, queries)
-        found = powerlink.explain_many(session, facts, rank_heads=rank_heads, told=_noting(told, out), **how)
+        how |= {"rank_heads": rank_heads, "told": _noting(told, out)}
+        found = powerlink.explain_many(session, _facts(session, triple, split, queries), **how)
     _print(found, only_predicted, out, json)
     _print_profile(seconds if profile else {}, len(found))
 
