@@ -97,12 +97,10 @@ def opened(folder: Path) -> dict[str, Any]:
         line.split()[0][:-1]: int(line.split()[1])
         for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
     }
-    own = kilobytes["Private_Dirty"] + kilobytes["Private_Clean"]
     return told | {
         "peak GiB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
         "resident GiB at the end": round(kilobytes["Rss"] / 2**20, 2),
-        "of it anonymous": round(kilobytes["Anonymous"] / 2**20, 2),
-        "of it private": round(own / 2**20, 2),
+        "of it this process's alone": round(kilobytes["Anonymous"] / 2**20, 2),  # the rest are pages of files
     }
 
 
@@ -141,10 +139,14 @@ def measured(source: Path, folder: Path, shape: list[str], openings: int) -> dic
     """Measure one version of the code."""
     if not (folder / "model.json").is_file():
         child(source, "make", str(folder), *shape)
-    told = {"start": started(source), "openings": []}
+    told: dict[str, Any] = {"start": started(source), "openings": []}
     for _ in range(openings):
-        told["openings"].append(json.loads(child(source, "open", str(folder)).splitlines()[-1]))
-        print(json.dumps(told["openings"][-1]), flush=True)
+        try:
+            opening = json.loads(child(source, "open", str(folder)).splitlines()[-1])
+        except subprocess.CalledProcessError as error:  # most likely the system ended it: memory was full
+            opening = {"died": error.returncode}
+        told["openings"].append(opening)
+        print(json.dumps(opening), flush=True)
     sizes = [(path.relative_to(folder).parts[0], path.stat().st_size) for path in folder.rglob("*") if path.is_file()]
     told["GiB on disk"] = {
         "all": round(sum(size for _, size in sizes) / 2**30, 2),

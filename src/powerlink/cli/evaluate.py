@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from powerlink.report.wording import harmless
 if TYPE_CHECKING:
     from powerlink.explanation import Explanation
     from powerlink.sources import Identity
+    from powerlink.verify.metrics import Figure
 
 TITLES = {
     "powerlink": "Facts removed, ranks among all entities, filtered (what to believe)",
@@ -33,8 +35,7 @@ def evaluate(
 ) -> None:
     """Summarise explanations: F+, F−, Sparsity and HΔR:m, in the paper's protocol and in ours.
 
-    Every figure has its 95 % interval. The paper's are measured now where the explanations were made without
-    `--metrics paper`.
+    Every figure has its 95 % interval. The paper's are measured now where `--metrics paper` was not given.
 
     Example: powerlink evaluate models/atlas explanations.jsonl
     """
@@ -54,17 +55,20 @@ def evaluate(
         return
     for protocol in dict.fromkeys(figure.protocol for figure in evaluation.figures):
         console.print(TITLES[protocol])
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("metric")
-        for column in ("mean", "95 % interval", "queries"):
-            table.add_column(column, justify="right")
-        for figure in evaluation.figures:
-            if figure.protocol == protocol:
-                interval = f"{figure.low:.3f} … {figure.high:.3f}"
-                table.add_row(figure.metric, f"{figure.mean:.3f}", interval, str(figure.queries))
-        console.print(table)
+        console.print(_table(figure for figure in evaluation.figures if figure.protocol == protocol))
         console.print()
     console.print(render_summary(found))
+
+
+def _table(figures: Iterable[Figure]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("metric")
+    for column in ("mean", "95 % interval", "queries"):
+        table.add_column(column, justify="right")
+    for figure in figures:
+        interval = f"{figure.low:.3f} … {figure.high:.3f}"
+        table.add_row(figure.metric, f"{figure.mean:.3f}", interval, str(figure.queries))
+    return table
 
 
 def read_of_model(model: str, path: Path) -> tuple[list[Explanation], Identity]:

@@ -85,11 +85,9 @@ def train(
 
     Example: powerlink train --data fb15k-237 --preset wgcn-conve --out models/wgcn-conve
     """
-    from powerlink.models.checkpoint import check_ours
     from powerlink.models.link_training import LinkTrainingSettings
 
-    if not force:
-        check_ours(out)  # before the data is read, which may take a while
+    _check_place(out, force)  # before the data is read, which may take a while
     how = {name: value for name, value in given.items() if name in settings_of(TrainingSettings)}
     if links:
         _refuse(how.keys() - settings_of(LinkTrainingSettings) | ({"preset"} if preset else set()))
@@ -102,6 +100,13 @@ def train(
     else:
         training = replace(found.training if found else TrainingSettings(), **how, seed=seed)
         train_with_progress(data, out, model, training, device, data_dir, half=half, force=force)
+
+
+def _check_place(out: Path, force: bool) -> None:
+    from powerlink.models.checkpoint import check_ours
+
+    if not force:
+        check_ours(out)
 
 
 def _shape(encoder: str, decoder: str | None, dim: int, layers: int | None) -> ModelSettings:

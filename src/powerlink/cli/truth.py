@@ -36,7 +36,7 @@ from powerlink.report.wording import harmless
 
 if TYPE_CHECKING:
     from powerlink.models.session import Session
-    from powerlink.run.truth import Task, Trial
+    from powerlink.run.truth import Task, Trial, Way
     from powerlink.verify.first_right import TruthTable
 
 SHARED = ("min_length", "max_length", "hops", "hub_limit", "core", "candidates", "also_consider")
@@ -64,21 +64,16 @@ def truth(
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Hold explanations against known reasons: how early does a right path come?
-
-    The floors stand beside.
+    """Hold explanations against known reasons: how early does a right path come? The floors stand beside.
 
     Example: powerlink truth --planted plain
 
     Example: powerlink truth models/atlas --known reasons.tsv --out truth
     """
     _check(models, known, planted, only_predicted or skip_unknown or split != "test")
-    check_there(*models or ())
-    from powerlink.run.truth import Trial, find_ways
+    from powerlink.run.truth import Trial
 
-    names = (("--explainers", explainers), ("--select", ",".join(select) if select is not None else None))
-    ways = find_ways(*(None if text is None else listed(option, text) for option, text in names))
-    trial = Trial(ways, ExplainSettings(paths=paths, **given), match, seed, weights or [], out)
+    trial = Trial(_ways(explainers, select), ExplainSettings(paths=paths, **given), match, seed, weights or [], out)
     if models and known:
         tasks = list(_tasks(open_models(models, device), known, split, only_predicted, limit, skip_unknown))
     else:
@@ -89,11 +84,19 @@ def truth(
     _tell(trial, tables, asked, json)
 
 
+def _ways(explainers: str | None, select: list[str] | None) -> list[Way]:
+    from powerlink.run.truth import find_ways
+
+    names = (("--explainers", explainers), ("--select", ",".join(select) if select is not None else None))
+    return find_ways(*(None if text is None else listed(option, text) for option, text in names))
+
+
 def _check(models: list[str] | None, known: Path | None, planted: Noise | None, of_known: bool) -> None:
     if bool(models) == (planted is not None) or (known is None) == (planted is None):
         raise SettingsError("say what to hold against what: models and --known, or --planted alone")
     if planted is not None and of_known:
         raise SettingsError("--only-predicted, --skip-unknown and --split go with --known, not with --planted")
+    check_there(*models or ())
 
 
 def _planted(planted: Noise, graphs: int, entities: int, seed: int, limit: int | None) -> Iterator[Task]:
