@@ -170,6 +170,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the models go, and stay; by default a temporary folder")
     parser.add_argument("--before", type=Path, help="the src/ of another version")
     parser.add_argument("--machine", default="2-core CPU")
+    parser.add_argument("--note", default="", help="what else a reader of the figures must know")
     parser.add_argument("--out", type=Path, default=RESULTS / "opening.json")
     args = parser.parse_args()
     shape = [str(args.facts), str(args.entities), str(args.relations)]
@@ -177,6 +178,8 @@ def main() -> None:
         place = args.folder or Path(temporary)
         told: dict[str, Any] = {"date": date.today().isoformat(), "machine": args.machine}
         told |= {"facts": args.facts, "entities": args.entities, "relations": args.relations, "model": "untrained"}
+        if args.note:
+            told["note"] = args.note
         if args.before:
             told["before"] = measured(args.before, place / "before", shape, 2)
         told["now"] = measured(SOURCE, place / "now", shape, args.openings)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -211,7 +212,7 @@ def _write(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def _replace(path: Path, write: Callable[[Path], None]) -> None:
     """Write a file beside its place, and put it there once it is on the disk; one that somebody maps stays theirs."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")  # others may write the same
     try:
         write(part)
         with part.open("rb+") as file:
