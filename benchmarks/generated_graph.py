@@ -12,10 +12,12 @@ FACTS_PER_ENTITY = 20  # so that a community has about as many edges as a neighb
 BETWEEN = 0.001  # share of the facts that lead into another community
 
 
-def generated_facts(count: int, num_relations: int, seed: int = 0) -> tuple[Tensor, int]:
+def generated_facts(
+    count: int, num_relations: int, seed: int = 0, facts_per_entity: int = FACTS_PER_ENTITY
+) -> tuple[Tensor, int]:
     """Draw facts (about `count`, 3), without repeats, and the number of entities."""
     generator = torch.Generator().manual_seed(seed)
-    num_entities = max(count // FACTS_PER_ENTITY, COMMUNITY) // COMMUNITY * COMMUNITY
+    num_entities = max(count // facts_per_entity, COMMUNITY) // COMMUNITY * COMMUNITY
     head = torch.randint(0, num_entities, (count,), generator=generator)
     inside = head // COMMUNITY * COMMUNITY + torch.randint(0, COMMUNITY, (count,), generator=generator)
     anywhere = torch.randint(0, num_entities, (count,), generator=generator)

@@ -17,7 +17,8 @@ import typer
 
 import powerlink
 from powerlink import memory
-from powerlink.cli.main import app
+from powerlink.cli import main as cli
+from powerlink.cli.main import app, command
 from powerlink.explainers.catalog import EXPLAINERS
 from powerlink.kernels import edge_mlp
 from powerlink.models import catalog
@@ -39,7 +40,7 @@ RUN = [
     *sorted((DOCS / "how-to").glob("*.md")),
 ]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS: dict[str, Any] = {name: command(name) for name in cli.COMMANDS}
 TRAIN_ATLAS = "powerlink train --data atlas --encoder compgcn --decoder distmult --out models/atlas"
 
 

@@ -13,7 +13,6 @@ from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.paths.search import PathBatch
 
 Kind = Literal["path", "set"]
-MOST_FACTS = 10  # of a piece: what k facts carry together takes 2^k − 1 questions
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar, get_args
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from powerlink.errors import SettingsError
-from powerlink.evidence import MOST_FACTS
-from powerlink.explainers.proposals import AlsoConsider, Proposals, Proposing
+from powerlink.explain_settings import ExplainSettings as ExplainSettings  # noqa: PLC0414 - where it is looked for
+from powerlink.explainers.proposals import Proposals, Proposing
 from powerlink.explainers.protocol import AnyExplainer, Explainer, Fitted, Wish
 from powerlink.explainers.slopes import Slopes
 from powerlink.explanation import Explanation, MadeBy, Outcome, Status
@@ -23,72 +22,16 @@ from powerlink.memory import Room
 from powerlink.models.calibration import Calibration
 from powerlink.models.session import Session
 from powerlink.narrate import Findings, name_query, narrate, unexplained
-from powerlink.paths.propose import Cost, has_path
+from powerlink.paths.propose import has_path
 from powerlink.questions import Questions
-from powerlink.settings import check_settings, setting
 from powerlink.stage_clock import Seconds, stage, timed
-from powerlink.verify.choice import Choice, Select, choose
+from powerlink.verify.choice import Choice, choose
 from powerlink.verify.counterfactual import Standing
 from powerlink.verify.oracle import Removal
 from powerlink.verify.verdict import Verdict, judge, standing_of
 
-Metrics = Literal["removal", "paper"]
 Way = TypeVar("Way", bound=str)
 DEFAULT_EXPLAINER: Explainer = Slopes()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExplainSettings:
-    """What is asked of every explanation, whichever explainer makes it."""
-
-    paths: int = setting(5, "how many paths to show at most")
-    min_length: int = setting(1, "fewest hops of a path")
-    max_length: int = setting(3, "most hops of a path")
-    hops: int | None = setting(
-        None, "how far around head and tail to look; by default as far as the model sees", least=1
-    )
-    hub_limit: int = setting(200, "leave out nodes with more incoming edges than this; 0: no limit", least=0)
-    core: int = setting(2, "leave out nodes with fewer distinct neighbours than this", least=0)
-    candidates: int = setting(40, "how many paths each explainer proposes")
-    select: Select = setting(
-        "carried",
-        "choose paths by what their facts carry together, by the largest fall of the score when they are removed, or "
-        "in the mask's own order (the paper)",
-        among=get_args(Select),
-    )
-    also_consider: AlsoConsider = setting(
-        "cheap",
-        "who else proposes candidates, unless mask selects; cheap: slopes and low-degree, which learn nothing",
-        among=get_args(AlsoConsider),
-    )
-    cost: Cost | None = setting(
-        None, "a path search minimises the sum of 1/score, −log score, or that + log in-degree", among=get_args(Cost)
-    )
-    metrics: Metrics = setting(
-        "removal", "paper: measure the paper's own figures as well, F+, F−, Sparsity and HΔR", among=get_args(Metrics)
-    )
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        if not 1 <= self.min_length <= self.max_length:
-            raise SettingsError(
-                f"path lengths must satisfy 1 ≤ min_length ≤ max_length, not {self.min_length} and {self.max_length}"
-            )
-        if self.max_length > MOST_FACTS:
-            raise SettingsError(
-                f"max_length must be at most {MOST_FACTS}, not {self.max_length}: "
-                "a path of k facts asks the model 2^k − 1 questions"
-            )
-        if self.paths < 1 or self.candidates < self.paths:
-            raise SettingsError(
-                f"paths must be at least 1, and candidates at least as many, not {self.paths} and {self.candidates}"
-            )
-
-    @property
-    def wish(self) -> Wish:
-        """What is wanted of a proposer, but for the memory it may take."""
-        lengths = {"min_length": self.min_length, "max_length": self.max_length}
-        return Wish(count=self.candidates, cost=self.cost, **lengths)
 
 
 def explain_batch(
@@ -146,7 +89,7 @@ def explain_in_ways(
             with stage("extract and prune"):
                 graph = computation_graph(session, questions[left], first)
             oracle = Removal.of(session, graph, room)
-            asking = replace(first.wish, at_once=room.edges)
+            asking = replace(Wish.of(first), at_once=room.edges)
             proposing = Proposing(oracle, graph, asking, seed, questions.allowed(graph))
     found: dict[Way, Answer] = {}
     for way, settings in ways.items():

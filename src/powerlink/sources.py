@@ -15,7 +15,8 @@ import torch
 from powerlink.errors import ModelError, PowerlinkError, UnknownNameError
 from powerlink.kg.remote_folder import fetched_folder
 from powerlink.memory import ran_out_of_memory
-from powerlink.models.checkpoint import load_model, read_description, read_settings
+from powerlink.models.checkpoint import load_model, read_settings
+from powerlink.models.description import read_description, scheme_of
 from powerlink.models.session import Session
 
 GROUP = "powerlink.models"  # the entry-point group in which other packages register a scheme
@@ -65,14 +66,6 @@ def identity_of(source: str | Path) -> Identity:
         return Identity(settings.name, graph["name"], graph["fingerprint"], description["weights"])
     opened = open_model(source)
     return Identity(opened.name, opened.graph.name, opened.graph.fingerprint, opened.hash)
-
-
-def scheme_of(source: str | Path) -> tuple[str | None, str]:
-    """Split SCHEME:REST; a path that is there is a path, whatever its name."""
-    scheme, colon, rest = str(source).partition(":")
-    if not colon or Path(source).exists() or not scheme.isidentifier() or len(scheme) == 1:  # C:\ is a drive
-        return None, str(source)
-    return scheme, rest
 
 
 def _opening(scheme: str) -> Opening:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-
-import torch
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,8 @@ class Elapsed:
     @classmethod
     def now(cls) -> Elapsed:
         """Read both clocks, once what a GPU still has to do is done: its work counts where it is due."""
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch = sys.modules.get("torch")  # who never loaded it has nothing on a GPU
+        if torch and torch.cuda.is_available() and torch.cuda.is_initialized():
             torch.cuda.synchronize()
         return cls(time.perf_counter(), time.process_time())
 

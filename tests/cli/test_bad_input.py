@@ -176,7 +176,7 @@ def test_a_fit_that_is_stopped_says_what_is_left(powerlink, model, tmp_path, mon
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("powerlink.cli.fit.fit_explainer", interrupted)
+    monkeypatch.setattr("powerlink.run.fitting.fit_explainer", interrupted)
     outcome = powerlink("fit", model, "--out", tmp_path / "w")
     assert outcome.code == 128 + signal.SIGINT
     assert outcome.err.startswith("powerlink: stopped; nothing was written")
@@ -577,8 +577,8 @@ def test_ctrl_c_is_answered_with_a_sentence(powerlink, model, monkeypatch, comma
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("powerlink.cli.rank.rank_split", interrupted)
-    monkeypatch.setattr("powerlink.cli.explain.explain_many", interrupted)
+    monkeypatch.setattr("powerlink.models.session.rank", interrupted)
+    monkeypatch.setattr("powerlink.explain_many", interrupted)
     outcome = powerlink(command[0], model, *command[1:])
     assert outcome.code == 128 + signal.SIGINT
     assert outcome.err.startswith("powerlink: stopped")
@@ -591,7 +591,7 @@ def test_an_error_that_is_ours_is_not_hidden(model, monkeypatch):
     def bug(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("powerlink.cli.rank.rank_split", bug)
+    monkeypatch.setattr("powerlink.models.session.rank", bug)
     monkeypatch.setattr(sys, "argv", ["powerlink", "rank", str(model)])
     with pytest.raises(ZeroDivisionError):
         main()

@@ -9,20 +9,19 @@ import re
 from pathlib import Path
 
 import pytest
-import typer.main
 from command_line import FAMILIES, call_once, write_tables
 
 from powerlink import cli
 from powerlink.cli import demo as demo_module
-from powerlink.cli.main import app
+from powerlink.cli.main import COMMANDS as SENTENCES
+from powerlink.cli.main import command
 from powerlink.explainers.catalog import EXPLAINERS
 from powerlink.models.catalog import DECODERS, ENCODERS
-from powerlink.models.link_model import ModelSettings
 from powerlink.models.training import TrainingSettings
 from powerlink.report.schema import read_explanations
 from powerlink.settings import settings_of
 
-COMMANDS = typer.main.get_command(app).commands
+COMMANDS = {name: command(name) for name in SENTENCES}
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 ONE = ("--head", "Carl0", "--relation", "lives_in", "--tail", "Town0")
 
@@ -316,7 +315,7 @@ def test_a_limit_counts_what_is_left_after_only_predicted(powerlink, model, fami
 
 
 def test_nothing_believed_is_said(powerlink, model, monkeypatch):
-    monkeypatch.setattr("powerlink.cli.explain.explain_many", lambda *_, **__: [])
+    monkeypatch.setattr("powerlink.explain_many", lambda *_, **__: [])
     outcome = powerlink("explain", model, *ONE, "--only-predicted")
     assert outcome.code == 0
     assert "predicts none" in outcome.err
@@ -342,7 +341,7 @@ def test_report_writes_a_page_that_needs_no_network(powerlink, model, explanatio
 
 
 def test_demo_trains_explains_and_writes_a_page(powerlink, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo_module, "DEMO_MODEL", ModelSettings(widths=(32, 32)))
+    monkeypatch.setattr(demo_module, "DEMO_MODEL", {"widths": (32, 32)})
     monkeypatch.setattr(demo_module, "DEMO_TRAINING", TrainingSettings(epochs=20, lr=0.02))
     outcome = powerlink("demo", "--out", tmp_path)
     assert outcome.code == 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from builders import fact_lists, knowledge_graph, known_tails, model_of, naive_rank, random_rows, triple_tensor
 from powerlink.graphs.message_graph import MessageGraph
-from powerlink.models.ranking import Accuracy, KnownTails, filtered_ranks, rank_facts
+from powerlink.models.ranking import Accuracy, KnownFacts, KnownTails, filtered_ranks, rank_facts
 
 N, R = 6, 2
 TRIPLES = st.lists(
@@ -26,6 +26,17 @@ def test_known_tails_are_those_of_a_dictionary_over_both_directions(rows, triple
     found = sorted(zip(owner.tolist(), tail.tolist(), strict=True))
     assert found == sorted((i, t) for i, (h, r, _) in enumerate(triples) for t in truth.get((h, r), ()))
     assert {(h, r) for h, r in known.pairs.tolist()} == set(truth)
+
+
+@given(fact_lists(N, R, 15), fact_lists(N, R, 5), TRIPLES)
+def test_facts_known_by_the_message_graph_are_those_known_by_their_index(rows, held_out, triples):
+    graph = knowledge_graph(rows, N, R, held_out[:2], held_out[2:])
+    by_row = KnownFacts.of(graph, MessageGraph.of(graph))
+    by_index = KnownTails.of(graph.all_facts, R)
+    head, relation, _ = triple_tensor(triples).unbind(1)
+    one, other = (torch.stack(known.lookup(head, relation)).unique(dim=1) for known in (by_row, by_index))
+    assert torch.equal(one, other)
+    assert torch.equal(*(known.left_out(triple_tensor(triples), N) for known in (by_row, by_index)))
 
 
 @given(fact_lists(N, R, 15), TRIPLES, st.data())

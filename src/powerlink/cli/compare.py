@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 
@@ -26,14 +26,13 @@ from powerlink.cli.options import (
     WhichOption,
 )
 from powerlink.errors import UnknownNameError
-from powerlink.pipeline import ExplainSettings
-from powerlink.report.compare import render_tables
+from powerlink.explain_settings import SHARED, ExplainSettings, Selection
 from powerlink.report.wording import harmless
-from powerlink.run.compare import compare as compare_all
-from powerlink.run.comparison_folder import SHARED, CompareSettings, Selection
 from powerlink.run.workforce import Workforce
 from powerlink.settings import settings_of
-from powerlink.verify.comparison import ModelComparison
+
+if TYPE_CHECKING:
+    from powerlink.verify.comparison import ModelComparison
 
 
 @with_flags(
@@ -61,11 +60,14 @@ def compare(
     Example: powerlink compare models/atlas --explainers power-link,page-link,gradient --limit 50 --out comparison
     """
     workforce = taken(given, Workforce)
+    names = None if explainers is None else listed("--explainers", explainers)
+    selections, sessions = _selections(select), open_models(models, device)
+    from powerlink.run.compare import compare as compare_all
+    from powerlink.run.comparison_folder import CompareSettings
+
     settings = CompareSettings(
         split=split, which=which, max_nodes=max_nodes, fit=fit, seed=seed, explain=ExplainSettings(**given)
     )
-    names = None if explainers is None else listed("--explainers", explainers)
-    selections, sessions = _selections(select), open_models(models, device)
     how: dict[str, Any] = {"explainers": names, "selections": selections, "limit": limit, "weights": weights or []}
     with kept_in(out), telling() as told, workforce.hire(pick_device(device)) as executor:
         compared = compare_all(sessions, out, settings=settings, executor=executor, told=told, **how)
@@ -82,6 +84,8 @@ def _selections(text: str) -> tuple[Selection, ...]:
 
 def _tell(compared: Sequence[ModelComparison], out: Path) -> None:
     """Print the tables; that an explainer was left out is no success."""
+    from powerlink.report.compare import render_tables
+
     for model in compared:
         for sentence in model.refused.values():
             errors.print(f"left out: {harmless(sentence)}", soft_wrap=True)

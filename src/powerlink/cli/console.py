@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 import typer
 from rich.console import Console
 from rich.progress import (
@@ -26,6 +25,9 @@ from rich.progress import (
 from powerlink.cli.options import Device
 from powerlink.errors import DeviceError
 from powerlink.report.wording import harmless, isolated
+
+if TYPE_CHECKING:
+    import torch
 
 # Names are untrusted: plain text stays plain, whatever brackets or :codes: it holds.
 console = Console(highlight=False, markup=False, emoji=False)
@@ -48,6 +50,8 @@ def kept_in(out: Path | None) -> Iterator[None]:
 
 def pick_device(device: Device) -> torch.device:
     """Turn a wish into a device, or say that there is none."""
+    import torch
+
     if device == "cuda" and not torch.cuda.is_available():
         raise DeviceError(
             "there is no CUDA device on this machine (or this torch was built without CUDA): use --device cpu"

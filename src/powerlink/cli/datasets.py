@@ -11,7 +11,6 @@ from rich.table import Table
 
 from powerlink.cli.console import console, print_json, shown
 from powerlink.cli.options import JsonOption
-from powerlink.kg import catalog
 
 DataDirOption = Annotated[
     Path | None,
@@ -26,6 +25,8 @@ def datasets(data_dir: DataDirOption = None, json: JsonOption = False) -> None:
 
     Example: powerlink datasets --data-dir ~/datasets
     """
+    from powerlink.kg import catalog
+
     entries = catalog.datasets(data_dir=data_dir)
     if json:
         print_json([asdict(entry) for entry in entries])

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import torch
 import typer
 
-from powerlink.cli.console import console, pick_device, shown, telling
+from powerlink.cli.console import console, shown, telling
+from powerlink.cli.naming import opened
 from powerlink.cli.options import DeviceOption
-from powerlink.cli.train import train_with_progress
-from powerlink.explanation import Explanation
-from powerlink.kernels.plain_torch import plain_torch
-from powerlink.models.checkpoint import load_model
-from powerlink.models.link_model import ModelSettings
-from powerlink.models.session import Session
-from powerlink.models.training import TrainingSettings
-from powerlink.report.show import write_page
-from powerlink.report.text import print_explanations
-from powerlink.run.explain_many import explain_many
-from powerlink.verify.verdict import standing_of
+from powerlink.models.training_settings import TrainingSettings
 
+if TYPE_CHECKING:
+    import torch
+
+    from powerlink.explanation import Explanation
+    from powerlink.models.session import Session
+
+DEMO_MODEL: dict[str, Any] = {"encoder": "compgcn", "decoder": "distmult", "widths": (100, 100, 100)}
+DEMO_TRAINING = TrainingSettings(epochs=150, batch_size=256, lr=0.003)
 SHOWN = 5
 TRIED = 10  # not every prediction hangs on paths; a first look is at those that do
 
@@ -37,9 +34,14 @@ def demo(
 
     Example: powerlink demo --out demo
     """
+    from powerlink.cli.train import train_with_progress
+    from powerlink.models.model_settings import ModelSettings
+    from powerlink.report.show import write_page
+    from powerlink.report.text import print_explanations
+
     folder = out / "model"
-    train_with_progress("atlas", folder, DEMO_MODEL, DEMO_TRAINING, device)
-    session = load_model(folder, pick_device(device))
+    train_with_progress("atlas", folder, ModelSettings(**DEMO_MODEL), DEMO_TRAINING, device)
+    session = opened(str(folder), device)
     found = _explained(session, held_out_and_ranked_first(session, TRIED))[:SHOWN]
     print_explanations(console, found)
     page = out / "report.html"
@@ -54,16 +56,20 @@ def demo(
 
 def _explained(session: Session, queries: torch.Tensor) -> list[Explanation]:
     """Explain queries, and keep those that have paths to show."""
+    from powerlink.run.explain_many import explain_many
+
     with telling() as told:
         return [explanation for explanation in explain_many(session, queries, told=told) if explanation.paths]
 
 
-DEMO_MODEL = ModelSettings(encoder="compgcn", decoder="distmult", widths=(100, 100, 100))
-DEMO_TRAINING = TrainingSettings(epochs=150, batch_size=256, lr=0.003)
-
-
 def held_out_and_ranked_first(session: Session, count: int) -> torch.Tensor:
     """Pick test facts the model ranks first, of as many relations as possible: (count, 3)."""
+    import numpy as np
+    import torch
+
+    from powerlink.kernels.plain_torch import plain_torch
+    from powerlink.verify.verdict import standing_of
+
     facts = torch.from_numpy(np.array(session.graph.test))
     with plain_torch(session.messages.device):
         standing = standing_of(session, facts.to(session.messages.device))

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from powerlink.cli.console import console, errors, pick_device, print_json, telling
+from powerlink.cli.console import console, errors, print_json, telling
+from powerlink.cli.naming import check_there, opened
 from powerlink.cli.options import DeviceOption, FileArgument, JsonOption, ModelArgument, SeedOption
 from powerlink.errors import DataError, MismatchError
-from powerlink.explanation import Explanation
-from powerlink.report.schema import read_explanations
-from powerlink.report.text import render_summary
 from powerlink.report.wording import harmless
-from powerlink.run.remake import with_paper_figures
-from powerlink.sources import Identity, identity_of, open_model
-from powerlink.verify.metrics import evaluate as evaluate_all
+
+if TYPE_CHECKING:
+    from powerlink.explanation import Explanation
+    from powerlink.sources import Identity
+    from powerlink.verify.metrics import Figure
 
 TITLES = {
     "powerlink": "Facts removed, ranks among all entities, filtered (what to believe)",
@@ -31,16 +33,20 @@ def evaluate(
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
-    """Summarise explanations: F+, F−, Sparsity and HΔR:m in the paper's protocol and in ours, with 95 % intervals.
+    """Summarise explanations: F+, F−, Sparsity and HΔR:m, in the paper's protocol and in ours.
 
-    The paper's figures are measured now where the explanations were made without `--metrics paper`.
+    Every figure has its 95 % interval. The paper's are measured now where `--metrics paper` was not given.
 
     Example: powerlink evaluate models/atlas explanations.jsonl
     """
     found, _ = read_of_model(model, explanations)
+    from powerlink.report.text import render_summary
+    from powerlink.run.remake import with_paper_figures
+    from powerlink.verify.metrics import evaluate as evaluate_all
+
     if any(explanation.paper is None and explanation.considered for explanation in found):
         with telling() as told:
-            found, refused = with_paper_figures(open_model(model, pick_device(device)), found, told)
+            found, refused = with_paper_figures(opened(model, device), found, told)
         for sentence in refused:
             errors.print(f"note: {harmless(sentence)}", style="dim", soft_wrap=True)
     evaluation = evaluate_all(found, seed)
@@ -49,21 +55,28 @@ def evaluate(
         return
     for protocol in dict.fromkeys(figure.protocol for figure in evaluation.figures):
         console.print(TITLES[protocol])
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("metric")
-        for column in ("mean", "95 % interval", "queries"):
-            table.add_column(column, justify="right")
-        for figure in evaluation.figures:
-            if figure.protocol == protocol:
-                interval = f"{figure.low:.3f} … {figure.high:.3f}"
-                table.add_row(figure.metric, f"{figure.mean:.3f}", interval, str(figure.queries))
-        console.print(table)
+        console.print(_table(figure for figure in evaluation.figures if figure.protocol == protocol))
         console.print()
     console.print(render_summary(found))
 
 
+def _table(figures: Iterable[Figure]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("metric")
+    for column in ("mean", "95 % interval", "queries"):
+        table.add_column(column, justify="right")
+    for figure in figures:
+        interval = f"{figure.low:.3f} … {figure.high:.3f}"
+        table.add_row(figure.metric, f"{figure.mean:.3f}", interval, str(figure.queries))
+    return table
+
+
 def read_of_model(model: str, path: Path) -> tuple[list[Explanation], Identity]:
     """Read explanations, refusing those of another model or graph; also return which model it is."""
+    check_there(model)
+    from powerlink.report.schema import read_explanations
+    from powerlink.sources import identity_of
+
     asked = identity_of(model)
     found = read_explanations(path)
     if not found:

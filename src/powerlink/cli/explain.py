@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from powerlink.cli.console import console, errors, kept_in, pick_device, print_line, shown, telling
+import powerlink
+from powerlink.cli.console import console, errors, kept_in, print_line, shown, telling
 from powerlink.cli.derived_flags import taken, with_flags
+from powerlink.cli.naming import check_there, opened
 from powerlink.cli.options import (
     DeviceOption,
     ExplainerOption,
@@ -32,23 +30,21 @@ from powerlink.cli.options import (
 )
 from powerlink.cli.own_settings import SetOption, read_settings
 from powerlink.errors import DataError, SettingsError
-from powerlink.explainers.catalog import find_recipe
+from powerlink.explain_settings import EXPLAINER, ExplainSettings, Split
 from powerlink.explainers.learned.power_link import PowerLink
-from powerlink.explainers.protocol import AnyExplainer
-from powerlink.explanation import Explanation
-from powerlink.kg.knowledge_graph import Split
-from powerlink.models.session import Session
-from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
-from powerlink.report.schema import to_json
-from powerlink.report.text import print_explanations, render_summary
 from powerlink.report.wording import counted
-from powerlink.run.explain_many import explain_many
-from powerlink.run.progress import Told
-from powerlink.run.queries import distinct, read_queries
 from powerlink.run.workforce import Workforce
 from powerlink.settings import settings_of
-from powerlink.sources import open_model
-from powerlink.stage_clock import Seconds, timed
+from powerlink.stage_clock import timed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from powerlink.explainers.protocol import AnyExplainer
+    from powerlink.explanation import Explanation
+    from powerlink.models.session import Session
+    from powerlink.run.progress import Told
+    from powerlink.stage_clock import Seconds
 
 Triple = tuple[str | None, str | None, str | None]
 # Other explainers take those of these flags that they have a setting for, and everything else through --set.
@@ -72,7 +68,7 @@ def explain(
     limit: LimitOption = None,
     rank_heads: RankHeadsOption = False,
     out: ResumableOption = None,
-    explainer: ExplainerOption = DEFAULT_EXPLAINER.name,
+    explainer: ExplainerOption = EXPLAINER,
     weights: WeightsOption = None,
     own: SetOption = None,
     seed: SeedOption = 0,
@@ -89,17 +85,16 @@ def explain(
 
     Another explainer:  … --explainer gnn-explainer --set entropy_weight=0.5
     """
-    triple = (head, relation, tail)
-    _check_source(triple, split, queries)
+    _check_source(triple := (head, relation, tail), split, queries)
+    check_there(model)
     workforce = taken(given, Workforce)
     settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
     how: dict[str, Any] = {"explainer": maker, "settings": settings, "seed": seed, "limit": limit, "out": out}
     how |= {"which": "predicted" if only_predicted else "all", "memory": memory and int(memory * 2**30)}
-    session = open_model(model, pick_device(device))
+    session = opened(model, device)
     with kept_in(out), timed() as seconds, telling() as told, workforce.hire(session.messages.device) as executor:
-        facts = distinct(_facts(session, triple, split, queries))
         how |= {"rank_heads": rank_heads, "executor": executor, "told": _noting(told, out)}
-        found = explain_many(session, facts, **how)
+        found = powerlink.explain_many(session, _facts(session, triple, split, queries), **how)
     _print(found, only_predicted, out, json)
     _print_profile(seconds if profile else {}, len(found))
 
@@ -130,6 +125,8 @@ def _print_profile(seconds: Seconds, explained: int) -> None:
 
 def _settings(explainer: str, given: dict[str, Any], own: list[str]) -> tuple[ExplainSettings, AnyExplainer]:
     """Sort the given flags into those of every explanation and those of the explainer, and add what --set says."""
+    from powerlink.explainers.catalog import find_recipe
+
     recipe = find_recipe(explainer)
     common = settings_of(ExplainSettings)
     theirs = {name: value for name, value in given.items() if name not in common}
@@ -151,17 +148,25 @@ def _check_source(triple: Triple, split: Split | None, file: Path | None) -> Non
 
 def _facts(session: Session, triple: Triple, split: Split | None, file: Path | None) -> Tensor:
     """Collect the facts to explain from the one source that was given."""
+    import numpy as np
+    import torch
+
+    from powerlink.run.queries import distinct, read_queries
+
     if file is not None:
-        return read_queries(session.graph, file)
+        return distinct(read_queries(session.graph, file))
     if split is None:
         head, relation, tail = (part or "" for part in triple)
         return torch.tensor([session.graph.triple(head, relation, tail)])
     if not len(session.graph.facts(split)):
         raise DataError(f"the model's graph has no {split} facts to explain")
-    return torch.from_numpy(np.array(session.graph.facts(split)))
+    return distinct(torch.from_numpy(np.array(session.graph.facts(split))))
 
 
 def _print(found: list[Explanation], only_predicted: bool, out: Path | None, json: bool) -> None:
+    from powerlink.report.schema import to_json
+    from powerlink.report.text import print_explanations, render_summary
+
     if only_predicted and not found:
         errors.print("the model predicts none of these triples: nothing to explain")
     if json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -11,8 +11,10 @@ from rich.table import Table
 from powerlink.cli.console import console, print_json, shown
 from powerlink.cli.options import JsonOption
 from powerlink.errors import ExplainerError
-from powerlink.explainers.catalog import EXPLAINERS, Recipe, find_recipe, registered_elsewhere
 from powerlink.settings import settings_of
+
+if TYPE_CHECKING:
+    from powerlink.explainers.catalog import Recipe
 
 NameArgument = Annotated[str | None, typer.Argument(help="Show this one's settings.", show_default=False)]
 
@@ -30,6 +32,8 @@ def explainers(name: NameArgument = None, json: JsonOption = False) -> None:
         console.print(_table(lines.items()))
         console.print("\nSettings of one: powerlink explainers NAME", soft_wrap=True)
         return
+    from powerlink.explainers.catalog import find_recipe
+
     recipe = find_recipe(name)
     if json:
         print_json({"name": name, "is": recipe.line, "settings": _settings(recipe)})
@@ -42,6 +46,8 @@ def explainers(name: NameArgument = None, json: JsonOption = False) -> None:
 
 def _lines() -> Iterator[tuple[str, str]]:
     """Tell every explainer in a line; one of another package that cannot be loaded says why."""
+    from powerlink.explainers.catalog import EXPLAINERS, find_recipe, registered_elsewhere
+
     for name, recipe in EXPLAINERS.items():
         yield name, recipe.line
     for name in registered_elsewhere():

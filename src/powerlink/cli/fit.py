@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import torch
 import typer
-from torch import Tensor
 
-from powerlink.cli.console import StoppedError, console, counting, errors, pick_device, progress, shown
+from powerlink.cli.console import StoppedError, console, counting, errors, progress, shown
 from powerlink.cli.derived_flags import with_flags
+from powerlink.cli.naming import check_there, opened
 from powerlink.cli.options import DeviceOption, ForceOption, ModelArgument, OnlyPredictedOption, SeedOption
 from powerlink.cli.own_settings import SetOption, read_settings
 from powerlink.errors import DataError, SettingsError
-from powerlink.explainers.catalog import EXPLAINERS, find_recipe
-from powerlink.explainers.protocol import Fitting
-from powerlink.kg.knowledge_graph import Split
-from powerlink.models.session import Session
-from powerlink.pipeline import ExplainSettings
+from powerlink.explain_settings import ExplainSettings, Split
 from powerlink.report.wording import counted
-from powerlink.run.fitting import fit_explainer, spread_over
-from powerlink.run.outputs import check_output, is_fit
-from powerlink.run.queries import choose_queries
-from powerlink.sources import open_model
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from powerlink.explainers.protocol import Fitting
+    from powerlink.models.session import Session
 
 
 @with_flags({"Computation graph (as in explain)": ExplainSettings}, only=("max_length", "hops", "hub_limit", "core"))
@@ -47,13 +43,17 @@ def fit(
 
     Then:  powerlink explain models/atlas --split test --explainer pg-explainer --weights pg.safetensors
     """
+    check_there(model)
+    from powerlink.explainers.catalog import EXPLAINERS, find_recipe
+    from powerlink.run.outputs import check_output, is_fit
+
     recipe = find_recipe(explainer)
     if recipe.fitting is None:
         able = " or ".join(name for name, other in EXPLAINERS.items() if other.fitting)
         raise SettingsError(f"{explainer} needs no fitting: explain with it at once (what is fitted is {able})")
     fitting = recipe.fitting(**read_settings(f"the fit of {explainer}", recipe.fitting, own or []))
     check_output(out, is_fit, inputs=(Path(model),), force=force)
-    session = open_model(model, pick_device(device))
+    session = opened(model, device)
     queries = _queries(session, split, limit, only_predicted, seed)
     losses = _fit(session, queries, out, recipe.kind, fitting, ExplainSettings(**given), seed)
     if losses:
@@ -65,6 +65,12 @@ def fit(
 
 def _queries(session: Session, split: Split, limit: int, only_predicted: bool, seed: int) -> Tensor:
     """Choose the facts to fit on."""
+    import numpy as np
+    import torch
+
+    from powerlink.run.fitting import spread_over
+    from powerlink.run.queries import choose_queries
+
     facts = torch.from_numpy(np.array(session.graph.facts(split)))
     if not len(facts):
         raise DataError(f"the model's graph has no {split} facts to fit on")
@@ -89,6 +95,8 @@ def _fit(
     seed: int,
 ) -> list[float]:
     """Fit behind a progress bar; return every epoch's loss."""
+    from powerlink.run.fitting import fit_explainer
+
     losses: list[float] = []
     try:
         with progress("loss {task.fields[loss]}") as bar:

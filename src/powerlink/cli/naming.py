@@ -1,14 +1,33 @@
-"""How a command names several things at once: models of one graph, and lists with commas."""
+"""How commands name models, and several things at once: models of one graph, and lists with commas."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from powerlink.cli.console import pick_device
 from powerlink.cli.options import Device
 from powerlink.errors import MismatchError, SettingsError
-from powerlink.models.session import Session
-from powerlink.sources import open_model
+from powerlink.models.description import read_description, scheme_of
+
+if TYPE_CHECKING:
+    from powerlink.models.session import Session
+
+
+def check_there(*sources: str) -> None:
+    """Refuse a folder that holds no model, before anything is loaded that takes a while."""
+    for source in sources:
+        if scheme_of(source)[0] is None:
+            read_description(Path(source))
+
+
+def opened(source: str, device: Device) -> Session:
+    """Open a model where a wish says."""
+    check_there(source)
+    from powerlink.sources import open_model
+
+    return open_model(source, pick_device(device))
 
 
 def listed(option: str, text: str) -> list[str]:
@@ -21,7 +40,8 @@ def listed(option: str, text: str) -> list[str]:
 
 def open_models(sources: Sequence[str], device: Device) -> dict[str, Session]:
     """Open the models under names that tell them apart, refusing those of another graph and the same one twice."""
-    loaded = {source: open_model(source, pick_device(device)) for source in dict.fromkeys(sources)}
+    check_there(*sources)
+    loaded = {source: opened(source, device) for source in dict.fromkeys(sources)}
     first, *others = loaded
     for source in others:
         if loaded[source].graph.fingerprint != loaded[first].graph.fingerprint:

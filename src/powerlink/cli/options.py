@@ -7,10 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from powerlink.kg.knowledge_graph import Split
-from powerlink.kg.planted import Noise
-from powerlink.run.queries import Which
-from powerlink.verify.first_right import Match
+from powerlink.explain_settings import Match, Noise, Split, Which
 
 Device = Literal["auto", "cpu", "cuda"]
 DeviceOption = Annotated[Device, typer.Option(help="Where to compute; auto takes a GPU if there is one.")]

@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from powerlink.cli.console import console, pick_device, print_json, shown
+from powerlink.cli.console import console, print_json, shown
+from powerlink.cli.naming import opened
 from powerlink.cli.options import DeviceOption, JsonOption, ModelArgument
-from powerlink.models.prediction import predict as predict_best
 from powerlink.report.wording import number, probability
-from powerlink.sources import open_model
 
 
 def predict(
@@ -31,7 +30,9 @@ def predict(
 
     Example: powerlink predict models/atlas --head France --relation in_continent --top 5
     """
-    session = open_model(model, pick_device(device))
+    session = opened(model, device)
+    from powerlink.models.prediction import predict as predict_best
+
     answers = predict_best(session, relation=relation, head=head, tail=tail, top=top)
     if json:
         print_json([asdict(answer) for answer in answers])

@@ -8,7 +8,6 @@ from rich.table import Table
 
 from powerlink.cli.console import console, print_json
 from powerlink.cli.options import JsonOption
-from powerlink.models.presets import PRESETS
 
 
 def presets(json: JsonOption = False) -> None:
@@ -18,6 +17,8 @@ def presets(json: JsonOption = False) -> None:
 
     Example: powerlink presets
     """
+    from powerlink.models.presets import PRESETS
+
     if json:
         print_json([{"name": preset.name, **asdict(preset)} for preset in PRESETS.values()])
         return

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from powerlink.cli.console import console, counting, pick_device, print_json, shown
+from powerlink.cli.console import console, counting, print_json, shown
+from powerlink.cli.naming import opened
 from powerlink.cli.options import DeviceOption, JsonOption, ModelArgument, SplitOption
 from powerlink.errors import DataError
-from powerlink.models.session import rank as rank_split
-from powerlink.sources import open_model
 
 
 def rank(
@@ -18,7 +17,9 @@ def rank(
 
     Example: powerlink rank models/atlas
     """
-    session = open_model(model, pick_device(device))
+    session = opened(model, device)
+    from powerlink.models.session import rank as rank_split
+
     if not len(session.graph.facts(split)):
         raise DataError(f"the graph of {model} has no {split} facts to rank")
     with counting("ranking", 2 * len(session.graph.facts(split))) as told:

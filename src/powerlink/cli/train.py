@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,27 +14,24 @@ from powerlink.cli.datasets import DataDirOption
 from powerlink.cli.derived_flags import with_flags
 from powerlink.cli.options import Device, DeviceOption, ForceOption, SeedOption
 from powerlink.errors import SettingsError, UnknownNameError
-from powerlink.kg import catalog
-from powerlink.models import presets
-from powerlink.models.catalog import DECODERS, ENCODERS, find_encoder
-from powerlink.models.checkpoint import check_ours, read_description
-from powerlink.models.link_model import ModelSettings
-from powerlink.models.link_training import LinkTrainingSettings
-from powerlink.models.training import TrainingSettings
-from powerlink.report.learning_curve import CURVE
+from powerlink.models.model_settings import DECODER, ENCODER, ModelSettings
+from powerlink.models.part import DECODER_SETTINGS, ENCODER_SETTINGS
+from powerlink.models.training_settings import TrainingSettings
 from powerlink.report.wording import counted, duration
-from powerlink.run.claim import claimed
-from powerlink.run.train_folder import FolderTraining
-from powerlink.run.train_links import read_linked_data, train_links
 from powerlink.settings import settings_of
+
+if TYPE_CHECKING:
+    from powerlink.models.link_training import LinkTrainingSettings
+    from powerlink.models.presets import Preset
+    from powerlink.run.train_folder import FolderTraining
 
 PANELS = {
     "Training": TrainingSettings,
     "Model": ModelSettings,
-    **{f"Encoder {name}": kind.Settings for name, kind in ENCODERS.items()},
-    **{f"Decoder {name}": kind.Settings for name, kind in DECODERS.items()},
+    **{f"Encoder {kind.name}": kind for kind in ENCODER_SETTINGS},
+    **{f"Decoder {kind.name}": kind for kind in DECODER_SETTINGS},
 }
-SHAPE = ModelSettings()
+ENCODERS, DECODERS = (", ".join(kind.name for kind in kinds) for kinds in (ENCODER_SETTINGS, DECODER_SETTINGS))
 FIGURES = {"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10"}
 DataOption = Annotated[str, typer.Option(help="A name from `powerlink datasets`, a folder, or a file of triples.")]
 OutOption = Annotated[Path, typer.Option(help="The model folder to make; an unfinished one is gone on with.")]
@@ -44,11 +41,9 @@ PresetOption = Annotated[
 # What was not said leaves a preset alone: these show a default without giving it.
 EncoderOption = Annotated[
     str | None,
-    typer.Option(help=f"How messages are passed: {', '.join(ENCODERS)}. \\[default: {SHAPE.encoder.name}]"),
+    typer.Option(help=f"How messages are passed: {ENCODERS}. \\[default: {ENCODER}]"),
 ]
-DecoderOption = Annotated[
-    str | None, typer.Option(help=f"How a triple is scored: {', '.join(DECODERS)}. \\[default: {SHAPE.decoder.name}]")
-]
+DecoderOption = Annotated[str | None, typer.Option(help=f"How a triple is scored: {DECODERS}. \\[default: {DECODER}]")]
 DimOption = Annotated[int | None, typer.Option(help="Width of all vectors. \\[default: 100]", min=1)]
 LayersOption = Annotated[int | None, typer.Option(help="Message-passing layers. \\[default: 2; for rgcn 1]", min=1)]
 LinksOption = Annotated[
@@ -90,14 +85,15 @@ def train(
 
     Example: powerlink train --data fb15k-237 --preset wgcn-conve --out models/wgcn-conve
     """
-    if not force:
-        check_ours(out)  # before the data is read, which may take a while
+    from powerlink.models.link_training import LinkTrainingSettings
+
+    _check_place(out, force)  # before the data is read, which may take a while
     how = {name: value for name, value in given.items() if name in settings_of(TrainingSettings)}
     if links:
         _refuse(how.keys() - settings_of(LinkTrainingSettings) | ({"preset"} if preset else set()))
     shape = {"--encoder": encoder, "--decoder": decoder, "--dim": dim, "--layers": layers}
     found = _preset_for(data, preset, shape) if preset else None
-    model = found.model if found else _shape(encoder or SHAPE.encoder.name, decoder, dim or 100, layers)
+    model = found.model if found else _shape(encoder or ENCODER, decoder, dim or 100, layers)
     model = replace(model, **{name: value for name, value in given.items() if name not in how})
     if links:
         _train_links(data, out, model, LinkTrainingSettings(**how, seed=seed), device, half=half, force=force)
@@ -106,14 +102,25 @@ def train(
         train_with_progress(data, out, model, training, device, data_dir, half=half, force=force)
 
 
+def _check_place(out: Path, force: bool) -> None:
+    from powerlink.models.checkpoint import check_ours
+
+    if not force:
+        check_ours(out)
+
+
 def _shape(encoder: str, decoder: str | None, dim: int, layers: int | None) -> ModelSettings:
     """Return a model all of whose vectors are equally wide."""
+    from powerlink.models.catalog import find_encoder
+
     widths = (dim,) * ((layers or find_encoder(encoder).default_layers) + 1)
-    return ModelSettings(encoder=encoder, decoder=decoder or SHAPE.decoder.name, widths=widths)
+    return ModelSettings(encoder=encoder, decoder=decoder or DECODER, widths=widths)
 
 
-def _preset_for(data: str, name: str, shape: Mapping[str, object]) -> presets.Preset:
+def _preset_for(data: str, name: str, shape: Mapping[str, object]) -> Preset:
     """Find a preset for what the data is called: its own name, or that of its folder or file."""
+    from powerlink.models import presets
+
     if refused := [flag for flag, value in shape.items() if value is not None]:
         raise SettingsError(f"--preset decides the model's shape: leave out {' and '.join(refused)}, or --preset")
     try:
@@ -134,6 +141,9 @@ def _train_links(
     data: str, out: Path, model: ModelSettings, training: LinkTrainingSettings, device: Device, **kept: bool
 ) -> None:
     """Train on links, showing loss and validation ROC-AUC as they come."""
+    from powerlink.models.description import read_description
+    from powerlink.run.train_links import read_linked_data, train_links
+
     place, linked = pick_device(device), read_linked_data(data)
     for note in linked.notes:
         errors.print(f"note: {shown(note)}", style="dim")
@@ -163,6 +173,10 @@ def train_with_progress(
     **kept: bool,
 ) -> None:
     """Train, showing epoch, loss and validation MRR as they come."""
+    from powerlink.kg import catalog
+    from powerlink.run.claim import claimed
+    from powerlink.run.train_folder import FolderTraining
+
     place = pick_device(device)
     graph = catalog.load(data, data_dir=data_dir, seed=training.seed)
     for note in graph.notes:
@@ -198,6 +212,8 @@ def _run(job: FolderTraining) -> None:
 
 def _tell(job: FolderTraining) -> None:
     """Say how well the model ranks, and where it is."""
+    from powerlink.report.learning_curve import CURVE
+
     split, accuracy = "test", job.accuracy.get("test")
     if accuracy is None:
         split, accuracy = "validation", job.accuracy.get("valid") or {}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from powerlink.cli.console import console, errors, kept_in, pick_device, print_json, shown, telling
 from powerlink.cli.derived_flags import taken, with_flags
-from powerlink.cli.naming import listed, open_models
+from powerlink.cli.naming import check_there, listed, open_models
 from powerlink.cli.options import (
     AllWeightsOption,
     DepthOption,
@@ -31,18 +31,15 @@ from powerlink.cli.options import (
     WaysOption,
 )
 from powerlink.errors import DataError, SettingsError
-from powerlink.kg.known_files import read_known_reasons
-from powerlink.kg.planted import NOISE, Noise, plant
-from powerlink.models.session import Session
-from powerlink.pipeline import ExplainSettings
-from powerlink.report.truth import as_plain, render_truth, write_truth
+from powerlink.explain_settings import DEPTH, ExplainSettings, Noise
 from powerlink.report.wording import harmless
-from powerlink.run.progress import adding_up
-from powerlink.run.queries import choose_queries
-from powerlink.run.truth import DEPTH, Task, Trial, find_ways
 from powerlink.run.workforce import Workforce
 from powerlink.settings import settings_of
-from powerlink.verify.first_right import TruthTable
+
+if TYPE_CHECKING:
+    from powerlink.models.session import Session
+    from powerlink.run.truth import Task, Trial, Way
+    from powerlink.verify.first_right import TruthTable
 
 SHARED = ("min_length", "max_length", "hops", "hub_limit", "core", "candidates", "also_consider")
 
@@ -78,10 +75,10 @@ def truth(
     Example: powerlink truth models/atlas --known reasons.tsv --out truth
     """
     _check(models, known, planted, only_predicted or skip_unknown or split != "test")
-    names = (("--explainers", explainers), ("--select", ",".join(select) if select is not None else None))
     workforce = taken(given, Workforce)
-    ways = find_ways(*(None if text is None else listed(option, text) for option, text in names))
-    trial = Trial(ways, ExplainSettings(paths=paths, **given), match, seed, weights or [], out)
+    from powerlink.run.truth import Trial
+
+    trial = Trial(_ways(explainers, select), ExplainSettings(paths=paths, **given), match, seed, weights or [], out)
     if models and known:
         tasks = list(_tasks(open_models(models, device), known, split, only_predicted, limit, skip_unknown))
     else:
@@ -92,14 +89,25 @@ def truth(
     _tell(trial, tables, asked, json)
 
 
+def _ways(explainers: str | None, select: list[str] | None) -> list[Way]:
+    from powerlink.run.truth import find_ways
+
+    names = (("--explainers", explainers), ("--select", ",".join(select) if select is not None else None))
+    return find_ways(*(None if text is None else listed(option, text) for option, text in names))
+
+
 def _check(models: list[str] | None, known: Path | None, planted: Noise | None, of_known: bool) -> None:
     if bool(models) == (planted is not None) or (known is None) == (planted is None):
         raise SettingsError("say what to hold against what: models and --known, or --planted alone")
     if planted is not None and of_known:
         raise SettingsError("--only-predicted, --skip-unknown and --split go with --known, not with --planted")
+    check_there(*models or ())
 
 
 def _planted(planted: Noise, graphs: int, entities: int, seed: int, limit: int | None) -> Iterator[Task]:
+    from powerlink.kg.planted import NOISE, plant
+    from powerlink.run.truth import Task
+
     grown = replace(NOISE[planted], entities=entities)
     for task in (Task.planted(plant(seed + i, grown)) for i in range(graphs)):
         yield Task.of(task.session, task.known, task.queries[:limit])
@@ -108,6 +116,11 @@ def _planted(planted: Noise, graphs: int, entities: int, seed: int, limit: int |
 def _tasks(
     sessions: dict[str, Session], known: Path, split: Any, only_predicted: bool, limit: int | None, skip_unknown: bool
 ) -> Iterator[Task]:
+    from powerlink.kg.known_files import read_known_reasons
+    from powerlink.run.progress import adding_up
+    from powerlink.run.queries import choose_queries
+    from powerlink.run.truth import Task
+
     graph = next(iter(sessions.values())).graph
     reasons = read_known_reasons(known, graph, split=split, skip_unknown=skip_unknown)
     for note in reasons.notes:
@@ -125,6 +138,8 @@ def _tasks(
 
 def _tell(trial: Trial, tables: list[TruthTable], asked: dict[str, Any], json: bool) -> None:
     """Print the tables and write the file; planted graphs are all of a kind, so of them the last table tells it all."""
+    from powerlink.report.truth import as_plain, render_truth, write_truth
+
     settings, out = trial.settings, trial.folder
     made_with = {**asked, "match": trial.match, "paths": settings.paths, "seed": trial.seed}
     made_with |= {name: getattr(settings, name) for name in SHARED}

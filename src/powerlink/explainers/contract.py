@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from powerlink.errors import ExplainerError
-from powerlink.evidence import MOST_FACTS, EvidenceBatch
+from powerlink.evidence import EvidenceBatch
+from powerlink.explain_settings import MOST_FACTS
 from powerlink.explainers.protocol import AnyExplainer, EdgeScores, Explainer, Oracle, Proposal, Proposer, Wish
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel

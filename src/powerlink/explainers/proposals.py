@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from powerlink.errors import ExplainerError
 from powerlink.evidence import Candidates, EvidenceBatch, pool
+from powerlink.explain_settings import AlsoConsider
 from powerlink.explainers.contract import propose_faithfully, score_faithfully
 from powerlink.explainers.floor import LowDegree
 from powerlink.explainers.protocol import (
@@ -76,7 +76,6 @@ def as_proposer(explainer: AnyExplainer) -> Proposer:
     return ScoredPaths(explainer)
 
 
-AlsoConsider = Literal["cheap", "slopes", "none"]
 SECOND_PROPOSERS: dict[AlsoConsider, tuple[Explainer, ...]] = {
     "cheap": (Slopes(), LowDegree()),
     "slopes": (Slopes(),),

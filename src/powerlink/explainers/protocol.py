@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from torch import Tensor
 
 from powerlink.evidence import EvidenceBatch
+from powerlink.explain_settings import ExplainSettings
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.models.protocol import LinkModel
 from powerlink.models.session import Session
@@ -85,6 +86,12 @@ class Wish:
     max_length: int
     cost: Cost | None = None  # None: the proposer's own
     at_once: int = EDGES_AT_ONCE  # tried together by a search
+
+    @classmethod
+    def of(cls, settings: ExplainSettings) -> Wish:
+        """Return what settings ask of a proposer, but for the memory it may take."""
+        lengths = {"min_length": settings.min_length, "max_length": settings.max_length}
+        return cls(count=settings.candidates, cost=settings.cost, **lengths)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from powerlink.errors import SettingsError, UnknownNameError
+from powerlink.explain_settings import Split as Split  # noqa: PLC0414 - where it is looked for
 
 Triples = NDArray[np.int64]  # (n, 3): head, relation, tail
-Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 
@@ -24,7 +24,7 @@ class Names:
     """What the entities (or the relations) are called: an id each, and perhaps a label people read."""
 
     kind: str  # "entity" or "relation", for messages
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     labels: Mapping[str, str] = field(default_factory=dict)  # id → label; ids without one show themselves
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class Names:
         return self.shown[index]
 
     @cached_property
-    def shown(self) -> tuple[str, ...]:
+    def shown(self) -> Sequence[str]:
         """The label where it is unambiguous, else `label (id)`, else the id."""
         if not self.labels:
             return self.ids
@@ -96,6 +96,13 @@ class KnowledgeGraph:
             ):
                 raise SettingsError(f"{split} facts point outside the graph's entities or relations")
             facts.setflags(write=False)
+
+    @classmethod
+    def checked(cls, fingerprint: str, **parts: Any) -> KnowledgeGraph:
+        """Return a graph of parts that were checked when its fingerprint was taken; nothing of them is read."""
+        graph = object.__new__(cls)
+        vars(graph).update(parts, fingerprint=fingerprint)
+        return graph
 
     @property
     def num_entities(self) -> int:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise, product
-from typing import Literal
 
 import numpy as np
 
 from powerlink.errors import SettingsError
+from powerlink.explain_settings import Noise as Noise  # noqa: PLC0414 - where it is looked for
 from powerlink.explanation import Evidence
 from powerlink.kg.explained_links import GroundTruth, Triple
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names, Triples
@@ -58,7 +58,6 @@ class PlantedSettings:
             raise SettingsError(f"{self.entities} entities are too few for these hubs and rules")
 
 
-Noise = Literal["quiet", "plain", "loud"]
 NOISE: dict[Noise, PlantedSettings] = {  # how much misleads
     "quiet": PlantedSettings(decoys=1, parallels=1, scattered=30, hub_facts=20),
     "plain": PlantedSettings(),

@@ -54,7 +54,7 @@ def save_graph(kg: KnowledgeGraph, folder: Path) -> None:
 
 def load_graph(folder: Path) -> KnowledgeGraph:
     """Read a folder that `save_graph` wrote, and check that nothing in it has changed."""
-    description = _description(folder)
+    description = read_graph_description(folder)
     try:
         kg = KnowledgeGraph(
             str(description["name"]),
@@ -79,7 +79,8 @@ def _write(folder: Path, stem: str, columns: dict[str, Any]) -> None:
     pq.write_table(pa.table(columns), folder / f"{stem}.parquet", compression="zstd", write_page_checksum=True)
 
 
-def _description(folder: Path) -> dict[str, Any]:
+def read_graph_description(folder: Path) -> dict[str, Any]:
+    """Read what a stored graph says of itself: name, fingerprint and notes."""
     path = folder / _DESCRIPTION
     if not path.is_file():
         raise DataError(f"{folder} is no stored graph: there is no {_DESCRIPTION} in it")

@@ -12,7 +12,7 @@ from torch import Tensor
 from powerlink.errors import SettingsError
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.protocol import Embeddings, LinkModel
-from powerlink.models.ranking import KnownTails, both_ways, score_tails
+from powerlink.models.ranking import Known, both_ways, score_tails
 
 FACTS = 1_000  # asked about where there are as many
 FEWEST_FACTS = 10  # of fewer, no figure says more than chance
@@ -50,7 +50,7 @@ def calibrate(
     model: LinkModel,
     graph: KnowledgeGraph,
     embeddings: Embeddings,
-    known: KnownTails,
+    known: Known,
     *,
     facts: int = FACTS,
     seed: int = 0,

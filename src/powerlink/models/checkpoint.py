@@ -23,6 +23,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, ModelError, OutputError, SettingsError
@@ -30,14 +31,13 @@ from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.kg.storage import holds_graph_files_alone, load_graph, save_graph
 from powerlink.models.calibration import Calibration
+from powerlink.models.description import FORMAT
+from powerlink.models.description import read_description as read_description  # noqa: PLC0414 - where it is looked for
 from powerlink.models.link_model import EncoderDecoder, ModelSettings
+from powerlink.models.mapped import find_mapped, keep_mapped, looks_of
 from powerlink.models.session import Session
-from powerlink.models.shards import INDEX, SINGLE, halved, load_weights, overall, remove_stale, save_weights
+from powerlink.models.shards import INDEX, halved, load_weights, overall, remove_stale, save_weights
 from powerlink.models.training import TrainingSettings
-
-FORMAT = 3
-READABLE = (1, 2, 3)  # 1: a single file, whose hash is the model's; before 3 the settings of all parts in one
-KEYS = {"model": dict, "training": dict, "graph": dict, "accuracy": dict, "finished": bool, "weights": str}
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
@@ -122,43 +122,34 @@ def save_model(
     remove_stale(folder, files)
 
 
-def read_description(folder: Path) -> dict[str, Any]:
-    """Read model.json, checking that this version of powerlink understands it."""
-    path = folder / "model.json"
-    if not folder.is_dir():
-        raise ModelError(f"there is no model folder {folder}: train one with `powerlink train --out {folder}`")
-    if not path.is_file():
-        raise ModelError(f"{folder} holds no model.json: it is not a model folder, or its training never got to save")
-    try:
-        description = json.loads(path.read_text("utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise ModelError(f"{path} is damaged ({error}): train or copy the model again") from error
-    if not isinstance(description, dict) or "format" not in description:
-        raise ModelError(f"{path} does not describe a model: train or copy the model again")
-    if description["format"] not in READABLE:
-        raise ModelError(
-            f"{path} has format {description['format']}; "
-            f"this version of powerlink reads {', '.join(map(str, READABLE))}"
-        )
-    for key, kind in KEYS.items():
-        if not isinstance(description.get(key), kind):
-            raise ModelError(f"{path} is damaged (it lacks a proper {key!r}): train or copy the model again")
-    for key in ("name", "fingerprint"):
-        if not isinstance(description["graph"].get(key), str):
-            raise ModelError(f"{path} is damaged (its graph lacks a proper {key!r}): train or copy the model again")
-    if description["format"] == 1:
-        description["files"] = {SINGLE: description["weights"]}
-    files = description.get("files")
-    if not (isinstance(files, dict) and files and all(isinstance(digest, str) for digest in files.values())):
-        raise ModelError(f"{path} is damaged (it lacks a proper 'files'): train or copy the model again")
-    return description
-
-
 @plain_torch()
 def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Session:
-    """Read a model folder, ready to be asked, refusing anything that does not fit together."""
+    """Read a model folder, ready to be asked, refusing anything that does not fit together.
+
+    What an earlier opening checked and kept is mapped into memory, see mapped.py; else all is read, checked and kept.
+    """
     folder = Path(folder)
     description = read_description(folder)
+    calibration = read_calibration(folder, description)
+    settings, _ = read_settings(folder, description)
+    named: dict[str, Any] = {"name": settings.name, "hash": description["weights"], "calibration": calibration}
+    named["source"] = str(folder.absolute())
+    if kept := find_mapped(folder, description, versions(), device):
+        model = _filled(settings, kept.graph, kept.weights).to(device).eval()
+        session = Session.of(kept.graph, model, device, **named, messages=kept.messages, whole=kept.whole)
+        vars(session)["calibration"] = calibration or kept.calibration
+        return session
+    seen = looks_of(folder, description)
+    graph, model = _read_whole(folder, description, settings)
+    session = Session.of(graph, model.to(device).eval(), device, **named)
+    keep_mapped(folder, description, versions(), session, seen)
+    return session
+
+
+def _read_whole(
+    folder: Path, description: Mapping[str, Any], settings: ModelSettings
+) -> tuple[KnowledgeGraph, EncoderDecoder]:
+    """Read a folder's graph and weights, and check all of both."""
     graph = load_graph(folder / "graph")
     expected = description["graph"]["fingerprint"]
     if graph.fingerprint != expected:
@@ -166,7 +157,6 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Sessio
             f"{folder} was trained on another graph: model.json names {expected}, "
             f"but {folder / 'graph'} is {graph.fingerprint}"
         )
-    settings, _ = read_settings(folder, description)
     files = description["files"]
     tensors, other = load_weights(folder, files)
     path = folder / (next(iter(files)) if len(files) == 1 else INDEX)
@@ -174,8 +164,7 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Sessio
     if broken is not None:
         raise ModelError(f"{path}: the weights {broken!r} hold NaN or infinite numbers; train the model again")
     try:
-        model = EncoderDecoder(settings, graph.num_entities, graph.num_relations)
-        model.load_state_dict(tensors)
+        model = _filled(settings, graph, tensors)
     except (RuntimeError, TypeError, ValueError) as error:
         raise MismatchError(f"{path} does not fit the model and graph that model.json describes") from error
     if other is not None or description["weights"] != overall(files):
@@ -184,15 +173,24 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Sessio
             f"{strange} holds other weights than model.json describes: copy the model again, "
             "or run its training again if it was stopped"
         )
-    return Session.of(
-        graph,
-        model.to(device).eval(),
-        device,
-        name=settings.name,
-        hash=description["weights"],
-        calibration=read_calibration(folder, description),
-        source=str(folder.absolute()),
-    )
+    return graph, model
+
+
+class _Unfilled(TorchFunctionMode):
+    """Leave new tensors as they come: what would be drawn for them is replaced anyway, and takes seconds."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        drawn = func in (Tensor.normal_, Tensor.uniform_)
+        return args[0] if drawn else func(*args, **(kwargs or {}))
+
+
+def _filled(settings: ModelSettings, graph: KnowledgeGraph, weights: Mapping[str, Tensor]) -> EncoderDecoder:
+    """Make a model that has these weights for its own."""
+    with _Unfilled():
+        model = EncoderDecoder(settings, graph.num_entities, graph.num_relations)
+    kinds = {name: tensor.dtype for name, tensor in model.state_dict().items()}
+    model.load_state_dict({name: tensor.to(kinds.get(name)) for name, tensor in weights.items()}, assign=True)
+    return model
 
 
 def read_settings(folder: Path, description: Mapping[str, Any]) -> tuple[ModelSettings, TrainingSettings]:

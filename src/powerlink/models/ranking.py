@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.edges import expand_rows, find_sorted, row_pointer
-from powerlink.graphs.message_graph import MessageGraph
+from powerlink.graphs.message_graph import MessageGraph, inverse_relation
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split, Triples
 from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 
@@ -46,8 +46,24 @@ class Accuracy:
         }
 
 
+class Known:
+    """What is known to be true, asked by head and relation, inverses included."""
+
+    def lookup(self, head: Tensor, relation: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (which query, known tail) for all known tails of the queries (n,)."""
+        raise NotImplementedError
+
+    def left_out(self, triples: Tensor, count: int) -> Tensor:
+        """Return where, in flattened logits (n, count), a triple's own tail (n, 3) and its other known tails stand."""
+        head, relation, tail = triples.unbind(1)
+        row, known = self.lookup(head, relation)
+        own = torch.arange(tail.numel(), device=tail.device) * count + tail
+        places: Tensor = torch.cat([row * count + known, own]).unique()
+        return places
+
+
 @dataclass(frozen=True, eq=False)
-class KnownTails:
+class KnownTails(Known):
     """The tails known for each (head, relation), inverses included: what training aims at and filtering skips."""
 
     pairs: Tensor  # (P, 2) distinct head, relation
@@ -80,13 +96,31 @@ class KnownTails:
         owner, position = expand_rows(self.row, place[known])
         return known[owner], self.tail[position]
 
-    def left_out(self, triples: Tensor, count: int) -> Tensor:
-        """Return where, in flattened logits (n, count), a triple's own tail (n, 3) and its other known tails stand."""
-        head, relation, tail = triples.unbind(1)
-        row, known = self.lookup(head, relation)
-        own = torch.arange(tail.numel(), device=tail.device) * count + tail
-        places: Tensor = torch.cat([row * count + known, own]).unique()
-        return places
+
+@dataclass(frozen=True, eq=False)
+class KnownFacts(Known):
+    """The same of a whole graph: the training facts as its message graph has them, and the held-out ones indexed."""
+
+    messages: MessageGraph
+    held_out: KnownTails
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, messages: MessageGraph) -> KnownFacts:
+        """Index what the message graph leaves out."""
+        others = np.concatenate([graph.valid, graph.test])
+        return cls(messages, KnownTails.of(others, graph.num_relations, messages.device))
+
+    def lookup(self, head: Tensor, relation: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (which query, known tail) for all known tails of the queries (n,); one may come more than once."""
+        # An edge that reaches the head by the inverse relation comes from a known tail.
+        count = 2 * self.messages.num_relations
+        asked, of_query = (head * count + relation).unique(return_inverse=True)
+        pair, edge = expand_rows(self.messages.row, asked // count)
+        inverse = inverse_relation(asked % count, self.messages.num_relations)
+        there = self.messages.relation[edge] == inverse[pair]
+        query, position = expand_rows(row_pointer(pair[there], asked.numel()), of_query)
+        held_out, tail = self.held_out.lookup(head, relation)
+        return torch.cat([query, held_out]), torch.cat([self.messages.source[edge[there]][position], tail])
 
 
 def both_ways(facts: Tensor, num_relations: int) -> Tensor:
@@ -120,7 +154,7 @@ def score_tails_of(model: LinkModel, heads: Embeddings, tails: Embeddings, head:
     return score_tails(model, joined, place, relation)[:, :count]
 
 
-def filtered_ranks(logits: Tensor, triples: Tensor, known: KnownTails) -> Tensor:
+def filtered_ranks(logits: Tensor, triples: Tensor, known: Known) -> Tensor:
     """Rank each triple's tail among all candidates, other known tails left out: logits (n, N) → ranks (n,) float64.
 
     A score that is not a number ranks last, whichever side it is on.
@@ -151,7 +185,7 @@ def rank_facts(
     split: Split,
     *,
     batch_size: int = 512,
-    known: KnownTails | None = None,
+    known: Known | None = None,
     told: Callable[[int], None] | None = None,
 ) -> Tensor:
     """Rank every fact of a split in both directions: (2n,) — tails of all facts, then heads.

@@ -19,7 +19,7 @@ from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.calibration import Calibration, calibrate
 from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
-from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
+from powerlink.models.ranking import Accuracy, Known, KnownFacts, rank_facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Session:
     settled: LinkModel
     messages: MessageGraph
     whole: Embeddings
-    known: KnownTails
+    known: Known
     name: str  # e.g. "compgcn-distmult"
     hash: str  # of what the model is made of
     saved_calibration: Calibration | None = None
@@ -51,12 +51,14 @@ class Session:
         hash: str = "",
         calibration: Calibration | None = None,
         source: str = "",
+        messages: MessageGraph | None = None,
+        whole: Embeddings | None = None,
     ) -> Session:
-        """Encode the whole graph once. The model must already be on the device."""
+        """Encode the whole graph once, where that is not done. The model must already be on the device."""
         with plain_torch(device), torch.no_grad():
-            messages, asked = MessageGraph.of(graph, device), settled(model)
-            whole = _encoded(asked, messages)
-            known = KnownTails.of(graph.all_facts, graph.num_relations, device)
+            messages, asked = messages or MessageGraph.of(graph, device), settled(model)
+            whole = whole or _encoded(asked, messages)
+            known = KnownFacts.of(graph, messages)
         label, digest = name or type(model).__name__, hash or hash_of(model)
         return cls(graph, model, asked, messages, whole, known, label, digest, calibration, source)
 

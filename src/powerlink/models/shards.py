@@ -24,9 +24,10 @@ from torch import Tensor
 
 from powerlink.atomic_file import replace_together, write_atomically
 from powerlink.errors import ModelError
+from powerlink.models.description import SINGLE
 
 MOST_BYTES = 15 * 2**20
-SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+INDEX = "model.safetensors.index.json"
 HALF_ERROR = 1e-3  # twice float16's rounding: more is overflow or underflow
 _HEADER = 2**16  # room for a shard's own table of contents
 _PART = re.compile(r"(.+)\[(\d+):(\d+)\]")

@@ -7,10 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from powerlink.explain_settings import Cost as Cost  # noqa: PLC0414 - where it is looked for
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.paths.search import EDGES_AT_ONCE, PathBatch, SearchGraph, best_paths
-
-Cost = Literal["inverse", "log", "log-degree"]
 
 
 def edge_cost(scores: Tensor, how: Literal["inverse", "log"]) -> Tensor:

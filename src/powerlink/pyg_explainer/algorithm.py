@@ -16,7 +16,7 @@ from powerlink.adapters.weighted_layers import check_flow, layers_of
 from powerlink.errors import ModelError, SettingsError
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.proposals import Proposing
-from powerlink.explainers.protocol import Explainer
+from powerlink.explainers.protocol import Explainer, Wish
 from powerlink.graphs.computation_graph import extract
 from powerlink.memory import Room
 from powerlink.pipeline import ExplainSettings, find_evidence, prune_for
@@ -107,7 +107,7 @@ class PowerLinkExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         hidden = model.hidden
         graph = graph.with_features(hidden, _relation_codes(2 * messages.num_relations, hidden))
         oracle = Removal(model, graph, Room.of(graph.device))
-        proposing = Proposing(oracle, graph, self.settings.wish, self.seed)
+        proposing = Proposing(oracle, graph, Wish.of(self.settings), self.seed)
         found, choice = find_evidence(proposing, oracle, self.explainer, self.settings)
         paths = [path[path >= 0] for path in choice.edges_of(found.candidates.evidence)[0] if (path >= 0).any()]
         column = edges.column[graph.edge]

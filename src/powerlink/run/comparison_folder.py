@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -21,6 +21,8 @@ from torch import Tensor
 
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, OutputError
+from powerlink.explain_settings import SHARED as SHARED  # noqa: PLC0414 - where it is looked for
+from powerlink.explain_settings import Selection as Selection  # noqa: PLC0414 - where it is looked for
 from powerlink.explainers.catalog import Recipe
 from powerlink.explainers.protocol import AnyExplainer, Fitted
 from powerlink.explanation import Explanation, Query
@@ -37,7 +39,6 @@ from powerlink.run.queries import Which
 from powerlink.stage_clock import Elapsed
 from powerlink.verify.comparison import Pace
 
-Selection = Literal["mask", "carried", "largest-drop", "pooled"]
 # How paths are chosen: the explainer's own order (the paper), by what they carry together or by the largest drop among
 # its own candidates, or as `explain` does.
 SELECTIONS: dict[Selection, dict[str, Any]] = {
@@ -46,9 +47,6 @@ SELECTIONS: dict[Selection, dict[str, Any]] = {
     "largest-drop": {"select": "largest-drop", "also_consider": "none"},
     "pooled": {"select": "carried", "also_consider": "cheap"},
 }
-
-
-SHARED = ("paths", "min_length", "max_length", "hops", "hub_limit", "core", "candidates")  # what `explain` settles
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from powerlink.errors import DataError, UnknownNameError
+from powerlink.explain_settings import Which as Which  # noqa: PLC0414 - where it is looked for
 from powerlink.graphs.computation_graph import node_counts
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph
@@ -20,7 +20,6 @@ from powerlink.models.session import Session
 from powerlink.verify.verdict import standing_of
 
 NamedTriple = tuple[str, str, str]
-Which = Literal["believed", "first", "predicted", "all"]
 
 
 def read_queries(graph: KnowledgeGraph, path: Path) -> Tensor:

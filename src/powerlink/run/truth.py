@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from powerlink.errors import DataError, SettingsError, UnknownNameError
+from powerlink.explain_settings import DEPTH as DEPTH  # noqa: PLC0414 - where it is looked for
 from powerlink.explainers.catalog import find_recipe
 from powerlink.explainers.protocol import AnyExplainer, Fitted, Proposer
 from powerlink.explanation import Explanation, Query
@@ -40,7 +41,6 @@ from powerlink.verify.first_right import Held, Match, Reach, TruthTable, first_r
 from powerlink.verify.ground_truth import READINGS
 
 FLOORS = ("gradient", "low-degree", "shortest", "random")
-DEPTH = 10  # paths shown: how far the mean reciprocal rank looks
 TOGETHER = "all models together"
 
 

@@ -6,15 +6,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from typing import Literal, get_args
-
-import torch
+from typing import TYPE_CHECKING, Literal, get_args
 
 from powerlink.errors import SettingsError
-from powerlink.run.executor import Executor, Serial
-from powerlink.run.on_ray import ray_actors
-from powerlink.run.processes import processes
 from powerlink.settings import check_settings, setting
+
+if TYPE_CHECKING:  # its settings are flags of the command line, which does not wait for torch to tell them
+    import torch
+
+    from powerlink.run.executor import Executor
 
 Kind = Literal["serial", "processes", "ray"]
 
@@ -42,6 +42,10 @@ class Workforce:
     @contextmanager
     def hire(self, device: torch.device | str = "cpu") -> Iterator[Executor]:
         """Return an executor for models on a device; its workers are let go at the end of the context."""
+        from powerlink.run.executor import Serial
+        from powerlink.run.on_ray import ray_actors
+        from powerlink.run.processes import processes
+
         if self.executor == "serial":
             yield Serial()
         elif self.executor == "processes":

@@ -10,12 +10,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from powerlink.evidence import EvidenceBatch, fact_of, first_of_each
+from powerlink.explain_settings import Select as Select  # noqa: PLC0414 - where it is looked for
 from powerlink.explainers.protocol import Oracle
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.graphs.edges import expand_rows, row_pointer
@@ -24,9 +24,6 @@ from powerlink.verify.carried import Carried, measure_carried
 DECORATIVE = 0.05  # a hop of a longer path whose own effect is a smaller share of the path's is decoration
 SLIGHT = 0.01  # a path without a fact that does this share of the query's largest fall is a trifle
 NOISE = 1e-5  # a drop of the logit smaller than this (relative to its size) is rounding, not effect
-
-
-Select = Literal["carried", "largest-drop", "mask"]
 
 
 @dataclass(frozen=True, eq=False)

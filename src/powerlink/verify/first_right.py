@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from powerlink.explain_settings import Match as Match  # noqa: PLC0414 - where it is looked for
 from powerlink.explanation import Evidence, Explanation, Query
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.explained_links import Reasons, Triple
@@ -28,7 +28,6 @@ from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.verify.comparison import Difference, difference_of, figure_of
 from powerlink.verify.metrics import Figure
 
-Match = Literal["touches", "is"]
 TOPS = (1, 3, 5, 10)
 MRR = "MRR"
 Values = NDArray[np.float64]  # (Q,)

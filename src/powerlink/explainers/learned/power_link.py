@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 from powerlink.errors import SettingsError
-from powerlink.explainers.learned.learner import learn_mask
-from powerlink.explainers.learned.masks import FreeLogits, Mask, TripletScorer
-from powerlink.explainers.learned.path_terms import PowerPath
-from powerlink.explainers.learned.terms import WeightedTerms, counterfactual, keep_prediction, mask_norm
-from powerlink.explainers.protocol import EdgeScores
-from powerlink.explainers.remarks import NO_WALK, remarks_where
-from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.kernels.fused import exact_but_for_the_scorer
-from powerlink.models.protocol import LinkModel
-from powerlink.paths.propose import Cost
+from powerlink.explain_settings import Combining, Cost
 from powerlink.settings import setting
 
-Combining = Literal["concat", "euclidean", "none"]  # none: no scorer, a number of its own for every edge
+if TYPE_CHECKING:  # its settings are flags of the command line, which does not wait for torch to tell them
+    from powerlink.explainers.learned.masks import Mask
+    from powerlink.explainers.protocol import EdgeScores
+    from powerlink.graphs.computation_graph import ComputationGraph
+    from powerlink.models.protocol import LinkModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +68,13 @@ class PowerLink:
 
     def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
         """Learn one mask per query, all of the batch together."""
+        from powerlink.explainers.learned.learner import learn_mask
+        from powerlink.explainers.learned.path_terms import PowerPath
+        from powerlink.explainers.learned.terms import WeightedTerms, counterfactual, keep_prediction, mask_norm
+        from powerlink.explainers.protocol import EdgeScores
+        from powerlink.explainers.remarks import NO_WALK, remarks_where
+        from powerlink.kernels.fused import exact_but_for_the_scorer
+
         path = PowerPath(graph, self.order, self.min_order)
         with exact_but_for_the_scorer():
             terms: WeightedTerms = [
@@ -85,6 +87,8 @@ class PowerLink:
         return EdgeScores.of_kept(graph, mask, remarks_where(~path.active, NO_WALK) if self.path_weight else ())
 
     def _mask(self, graph: ComputationGraph, seed: int) -> Mask:
+        from powerlink.explainers.learned.masks import FreeLogits, TripletScorer
+
         if self.combination == "none":
             return FreeLogits(graph, seed=seed)
         return TripletScorer(graph, combination=self.combination, hidden=self.hidden, seed=seed)

@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from typing import Self
-
 import torch
 from torch import Tensor, nn
 
-from powerlink.errors import SettingsError
 from powerlink.kernels.dense_product import Linear
 from powerlink.models.decoders.weightless import DistMult
-from powerlink.models.part import PartSettings
-from powerlink.settings import setting
+from powerlink.models.part import ConvESettings, squarest_image
 
 
 class ConvE(DistMult):
     """vec(relu(conv([h; r]))) W · t."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(PartSettings):
-        name: str = field(default="conve", init=False)
-        filters: int = setting(200, "how many filters", least=1)
-        kernel: int = setting(7, "their height and width", least=1)
-        image: tuple[int, int] | None = setting(None, "rows and columns of one vector")
-        interleave: bool = setting(True, "head's and relation's numbers in turn, not one image above the other")
-        input_dropout: float = setting(0.2, "dropout on the image", least=0, most=1)
-        feature_dropout: float = setting(0.2, "dropout on the filters' maps", least=0, most=1)
-        hidden_dropout: float = setting(0.3, "dropout on the projection", least=0, most=1)
+    Settings = ConvESettings
 
-        def fitted(self, widths: tuple[int, ...]) -> Self:
-            """Refuse an image that does not hold a vector."""
-            rows, columns = self.image or squarest_image(widths[-1])
-            if rows * columns != widths[-1]:
-                raise SettingsError(f"ConvE's image {rows}×{columns} does not hold vectors of width {widths[-1]}")
-            return self
-
-    def __init__(self, settings: Settings, width: int) -> None:
+    def __init__(self, settings: ConvESettings, width: int) -> None:
         super().__init__()
         rows, columns = self.image = settings.fitted((width,)).image or squarest_image(width)
         filters = settings.filters
@@ -145,9 +123,3 @@ class ScalarNorm(nn.Module):
                 unbiased = variance * (numbers.numel() / max(1, numbers.numel() - 1))
                 self.running_var.lerp_(unbiased.expand(1), self.momentum)
         return (numbers - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
-
-
-def squarest_image(width: int) -> tuple[int, int]:
-    """Fold a vector into the most nearly square image, taller side last."""
-    rows = next(r for r in range(math.isqrt(width), 0, -1) if width % r == 0)
-    return rows, width // rows

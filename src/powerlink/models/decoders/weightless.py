@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from powerlink.errors import SettingsError
 from powerlink.kernels.dense_product import dense_product
 from powerlink.kernels.distances import complex_distance, l1_distance
 from powerlink.models.decoders.decoder import Decoder
-from powerlink.models.part import PartSettings
-from powerlink.settings import setting
+from powerlink.models.part import (
+    ComplExSettings,
+    DistMultSettings,
+    PartSettings,
+    RotatESettings,
+    TransESettings,
+    check_even,
+)
 
 
 class DistMult(Decoder):
     """Σ h·r·t (Yang et al., 2015)."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(PartSettings):
-        name: str = field(default="distmult", init=False)
+    Settings: ClassVar[type[PartSettings]] = DistMultSettings
 
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
         return head * relation
@@ -37,14 +39,7 @@ class DistMult(Decoder):
 class ComplEx(DistMult):
     """Re Σ h·r·t̄ (Trouillon et al., 2016), DistMult of complex numbers; a vector's halves are real and imaginary."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(PartSettings):
-        name: str = field(default="complex", init=False)
-
-        def fitted(self, widths: tuple[int, ...]) -> Self:
-            """Refuse vectors that have no two halves."""
-            check_even(widths[-1])
-            return self
+    Settings = ComplExSettings
 
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
         return complex_product(head, *relation.chunk(2, dim=-1))
@@ -53,15 +48,12 @@ class ComplEx(DistMult):
 class TransE(Decoder):
     """margin − ‖h + r − t‖₁ (Bordes et al., 2013): a relation is a translation."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(PartSettings):
-        name: str = field(default="transe", init=False)
-        margin: float = setting(9.0, "the score of a triple without distance")
+    Settings = TransESettings
 
     measures_distance = True
     apart = 2 / math.sqrt(math.pi)  # a number of the vectors' share in the distance of two normal ones of size 1
 
-    def __init__(self, settings: Settings, width: int = 0) -> None:
+    def __init__(self, settings: TransESettings, width: int = 0) -> None:
         super().__init__()
         self.margin = settings.margin
 
@@ -86,9 +78,7 @@ class RotatE(TransE):
     The angles are the first d/2 numbers of a relation, in half turns; a node's halves are real and imaginary.
     """
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(TransE.Settings, ComplEx.Settings):
-        name: str = field(default="rotate", init=False)
+    Settings = RotatESettings
 
     angle_of_one = math.pi  # learned numbers are small, and angles reach all around
     apart = math.sqrt(math.pi) / 2  # √π of each of d/2 complex numbers
@@ -113,8 +103,3 @@ def complex_product(one: Tensor, real: Tensor, imaginary: Tensor) -> Tensor:
     check_even(one.size(-1))
     a, b = one.chunk(2, dim=-1)
     return torch.cat([a * real - b * imaginary, a * imaginary + b * real], dim=-1)
-
-
-def check_even(width: int) -> None:
-    if width % 2:
-        raise SettingsError(f"a complex vector's halves are real and imaginary: its width must be even, not {width}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, cast, get_args
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +14,7 @@ from powerlink.kernels.dense_product import dense_product
 from powerlink.kernels.message_sum import read_rows
 from powerlink.kernels.messages import MappedSums, Messages, related_messages
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
-from powerlink.settings import setting
-
-Composition = Literal["mult", "sub", "corr"]
+from powerlink.models.part import CompGCNSettings, Composition
 
 
 def compose(nodes: Tensor, relations: Tensor, how: Composition) -> Tensor:
@@ -37,7 +34,7 @@ class CompGCNLayer(Layer):
     φ = compose(h_s, r)·norm·weight; its direction is decided by its relation id, so the layer is right on any subgraph.
     """
 
-    def __init__(self, width_in: int, width_out: int, settings: CompGCN.Settings) -> None:
+    def __init__(self, width_in: int, width_out: int, settings: CompGCNSettings) -> None:
         super().__init__()
         self.composition = settings.composition
         self.direction = nn.Parameter(torch.empty(2, width_in, width_out))  # facts, inverses
@@ -77,15 +74,11 @@ class CompGCNLayer(Layer):
 class CompGCN(LayeredEncoder):
     """Layers of CompGCN over a learned embedding per entity and per relation."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(LayeredEncoder.Settings):
-        name: str = field(default="compgcn", init=False)
-        composition: Composition = setting(
-            "mult", "how a neighbour and a relation make a message", among=get_args(Composition)
-        )
-        layer_bias: bool = setting(False, "a bias in every layer")
+    Settings = CompGCNSettings
 
-    def __init__(self, settings: Settings, num_entities: int, num_relations: int, widths: tuple[int, ...]) -> None:
+    def __init__(
+        self, settings: CompGCNSettings, num_entities: int, num_relations: int, widths: tuple[int, ...]
+    ) -> None:
         super().__init__(settings, num_entities, num_relations, widths)
         self.relation = nn.Parameter(torch.empty(2 * num_relations, widths[0]))  # mapped from layer to layer
         nn.init.xavier_normal_(self.entity)

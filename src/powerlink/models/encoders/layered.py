@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges, EdgeSlice
 from powerlink.kernels.messages import MappedSums, Messages
-from powerlink.models.part import PartSettings
-from powerlink.settings import setting
+from powerlink.models.part import LayeredSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +53,14 @@ class Prepared:
 class LayeredEncoder(nn.Module):
     """Layers over a learned embedding per entity, and vectors of the relations."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(PartSettings):
-        """What all of them have."""
-
-        layer_dropout: float = setting(0.1, "dropout in every layer", least=0, most=1)
+    Settings = LayeredSettings
 
     default_layers: ClassVar[int] = 2
     layers: nn.ModuleList
 
-    def __init__(self, settings: Settings, num_entities: int, num_relations: int, widths: tuple[int, ...]) -> None:
+    def __init__(
+        self, settings: LayeredSettings, num_entities: int, num_relations: int, widths: tuple[int, ...]
+    ) -> None:
         super().__init__()
         self.entity = nn.Parameter(torch.empty(num_entities, widths[0]))
         self.relation = nn.Parameter(torch.empty(2 * num_relations, widths[-1]))

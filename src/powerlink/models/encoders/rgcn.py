@@ -6,20 +6,16 @@ here it is an argument, and the same call serves training, masking and removal.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from powerlink.errors import SettingsError
 from powerlink.graphs.edges import EdgeSlice
 from powerlink.kernels.dense_product import dense_product
 from powerlink.kernels.messages import related_blocks
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
-from powerlink.settings import setting
+from powerlink.models.part import RGCNSettings
 
 
 class RGCNLayer(Layer):
@@ -49,22 +45,11 @@ class RGCNLayer(Layer):
 class RGCN(LayeredEncoder):
     """Layers of RGCN over a learned embedding per entity; relations keep their own embedding."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(LayeredEncoder.Settings):
-        name: str = field(default="rgcn", init=False)
-        blocks: int | None = setting(None, "blocks of each relation's matrix, which must divide all widths", least=1)
-
-        def fitted(self, widths: tuple[int, ...]) -> Self:
-            """Settle the blocks: unless said otherwise as many, up to 5, as divide the widths."""
-            if self.blocks is None:
-                return replace(self, blocks=max(n for n in range(1, 6) if math.gcd(*widths) % n == 0))
-            if any(width % self.blocks for width in widths):
-                raise SettingsError(f"RGCN's widths {widths} must divide by its number of blocks, {self.blocks}")
-            return self
+    Settings = RGCNSettings
 
     default_layers = 1  # as in the paper
 
-    def __init__(self, settings: Settings, num_entities: int, num_relations: int, widths: tuple[int, ...]) -> None:
+    def __init__(self, settings: RGCNSettings, num_entities: int, num_relations: int, widths: tuple[int, ...]) -> None:
         super().__init__(settings, num_entities, num_relations, widths)
         blocks = settings.fitted(widths).blocks
         assert blocks is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
@@ -14,7 +13,7 @@ from powerlink.kernels.dense_product import dense_product
 from powerlink.kernels.message_sum import read_rows
 from powerlink.kernels.messages import Messages
 from powerlink.models.encoders.layered import Layer, LayeredEncoder, Offer
-from powerlink.settings import setting
+from powerlink.models.part import WGCNSettings
 
 
 class WGCNLayer(Layer):
@@ -27,7 +26,7 @@ class WGCNLayer(Layer):
     """
 
     def __init__(
-        self, width_in: int, width_out: int, num_relations: int, settings: WGCN.Settings, dropout: float
+        self, width_in: int, width_out: int, num_relations: int, settings: WGCNSettings, dropout: float
     ) -> None:
         super().__init__()
         self.linear = nn.Parameter(torch.empty(width_in, width_out))
@@ -58,14 +57,9 @@ class WGCNLayer(Layer):
 class WGCN(LayeredEncoder):
     """Layers of WGCN over a learned embedding per entity; relations keep their own embedding."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Settings(LayeredEncoder.Settings):
-        name: str = field(default="wgcn", init=False)
-        self_loop: bool = setting(False, "a node hears itself")
-        degree_norm: bool = setting(False, "messages times 1/√(deg(source)·deg(target)), as in the other two")
-        first_relation_weight: float = setting(1.0, "what every relation's weight begins at")
+    Settings = WGCNSettings
 
-    def __init__(self, settings: Settings, num_entities: int, num_relations: int, widths: tuple[int, ...]) -> None:
+    def __init__(self, settings: WGCNSettings, num_entities: int, num_relations: int, widths: tuple[int, ...]) -> None:
         super().__init__(settings, num_entities, num_relations, widths)
         nn.init.xavier_normal_(self.entity)
         nn.init.xavier_normal_(self.relation)
