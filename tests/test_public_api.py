@@ -22,6 +22,7 @@ PUBLIC = [
     "ExplainSettings",
     "compare",
     "CompareSettings",
+    "Workforce",
     "Slopes",
     "PowerLink",
     "PowerLinkPlus",

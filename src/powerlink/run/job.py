@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from powerlink.narrate import name_query, unexplained
 from powerlink.pipeline import DEFAULT_EXPLAINER, Answer, ExplainSettings, explain_in_ways
 from powerlink.run.batching import batches
 from powerlink.run.executor import Parcel
+from powerlink.sources import open_model
 from powerlink.stage_clock import Elapsed, Seconds, timed
 
 Measurements = Mapping[Query, Mapping[str, float]]  # what else was found of a query, by name
@@ -142,3 +144,13 @@ def _too_large(session: Session, query: Tensor) -> str:
         f"({asked.head}, {asked.relation}, {asked.tail}): "
         "look at less of the graph with --hops 1 or a lower --hub-limit"
     )
+
+
+@cache
+def _opened(source: str, device: str) -> Session:
+    return open_model(source, device)
+
+
+def run_from(source: str, job: ExplainJob, batch: Tensor, device: str = "cpu") -> JobResult:
+    """Run a job on a model that this process opens once: for a pool of your own."""
+    return job.run(_opened(source, device), batch)
