@@ -187,7 +187,7 @@ def on_one_gpu(model: Path, count: int, repeats: int = 3) -> dict[str, Any]:
     found: dict[str, Any] = {"queries": len(queries), "model": session.name}
     for workers in (0, 1, 2, 4):
         settings: dict[str, Any] = {"executor": "processes", "workers": workers} if workers else {}
-        job = ExplainJob(memory=2**31)  # batches small enough that there is one for everybody
+        job = ExplainJob()
         with Workforce(**settings).hire("cuda") as executor:
             took = []
             for _ in range(repeats + 1):
