@@ -179,7 +179,7 @@ def workers_of(driver: int) -> list[int]:
     return found
 
 
-def on_one_gpu(model: Path, count: int, repeats: int = 3) -> dict[str, Any]:
+def on_one_gpu(model: Path, count: int, repeats: int = 1) -> dict[str, Any]:
     """Return queries a second of several processes on one GPU, and of this one alone."""
     session = load_model(model, "cuda")
     facts = torch.from_numpy(np.array(session.graph.test))
@@ -187,7 +187,7 @@ def on_one_gpu(model: Path, count: int, repeats: int = 3) -> dict[str, Any]:
     found: dict[str, Any] = {"queries": len(queries), "model": session.name}
     for workers in (0, 1, 2, 4):
         settings: dict[str, Any] = {"executor": "processes", "workers": workers} if workers else {}
-        job = ExplainJob()
+        job = ExplainJob(memory=2**34)  # as much for each: batches small enough that there are some for everybody
         with Workforce(**settings).hire("cuda") as executor:
             took = []
             for _ in range(repeats + 1):
