@@ -2,9 +2,10 @@
 
 A generated graph (see generated_graph.py; 2,000 facts each for validation and test) and a CompGCN-DistMult of width 32
 that was never trained, but whose batch norms have seen a smaller such graph once, so that removed facts change its
-scores as a trained one's do: it costs the same. It is saved with a calibration, as training saves one. Every
-opening is a process of its own; the first one writes what the later ones map. With `--before SRC` the code of another
-source tree is measured beside, on a folder of its own.
+scores as a trained one's do: it costs the same. It is saved with a calibration, as training saves one. Every opening is
+a process of its own; the first one writes what the later ones map. Where others use the machine, two threads wait for
+each other, so half as many openings again have one thread. With `--before SRC` the code of another source tree is
+measured beside, on a folder of its own.
 
     python benchmarks/opening.py [--facts 20000000] [--folder DIR] [--before SRC]
 """
@@ -104,11 +105,11 @@ def opened(folder: Path) -> dict[str, Any]:
     }
 
 
-def child(source: Path, *arguments: str) -> str:
+def child(source: Path, *arguments: str, **environment: str) -> str:
     """Run this script with the powerlink of a source tree."""
     done = subprocess.run(
         [sys.executable, __file__, *arguments],
-        env=os.environ | {"PYTHONPATH": str(source)},
+        env=os.environ | {"PYTHONPATH": str(source)} | environment,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -140,9 +141,9 @@ def measured(source: Path, folder: Path, shape: list[str], openings: int) -> dic
     if not (folder / "model.json").is_file():
         child(source, "make", str(folder), *shape)
     told: dict[str, Any] = {"start": started(source), "openings": []}
-    for _ in range(openings):
+    for threads in [*[{}] * openings, *[{"OMP_NUM_THREADS": "1"}] * (openings // 2)]:
         try:
-            opening = json.loads(child(source, "open", str(folder)).splitlines()[-1])
+            opening = json.loads(child(source, "open", str(folder), **threads).splitlines()[-1])
         except subprocess.CalledProcessError as error:  # most likely the system ended it: memory was full
             opening = {"died": error.returncode}
         told["openings"].append(opening)
