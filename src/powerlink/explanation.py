@@ -26,6 +26,7 @@ class Status(StrEnum):
     HEAD_IS_TAIL = "head_is_tail"
     ENTITY_WITHOUT_FACTS = "entity_without_facts"
     NOT_FINITE = "not_finite"
+    TOO_LARGE = "too_large"
 
     @property
     def meaning(self) -> str:
@@ -43,6 +44,10 @@ _MEANINGS = {
     Status.HEAD_IS_TAIL: "head and tail are the same entity, so there is no path between them",
     Status.ENTITY_WITHOUT_FACTS: "head or tail has no fact in the training graph, so nothing can explain it",
     Status.NOT_FINITE: "the model's score for this triple is not a finite number",
+    Status.TOO_LARGE: (
+        "there is too little memory to ask the model about removals around head and tail: grant more, or look at less "
+        "of the graph with hops of 1"
+    ),
 }
 
 
@@ -121,6 +126,7 @@ class GraphSize:
     nodes: int
     edges: int
     edges_kept: int
+    edges_looked_at: int | None = None  # before pruning, where memory did not suffice for all; see the remarks
 
 
 @dataclass(frozen=True)

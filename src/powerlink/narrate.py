@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from powerlink.explainers.nearest import Sample
 from powerlink.explainers.proposals import Proposals
 from powerlink.explanation import (
     Evidence,
@@ -38,6 +39,7 @@ class Findings:
     proposals: Proposals
     choice: Choice
     verdict: Verdict
+    sample: Sample | None = None  # where the graph is but a part of a question's computation graph
 
 
 def name_query(graph: KnowledgeGraph, triple: Sequence[int], foil: int = -1) -> Query:
@@ -59,7 +61,15 @@ def unexplained(query: Query, status: Status, outcome: Outcome | None, made_by: 
 def narrate(graph: KnowledgeGraph, findings: Findings, standing: Standing, made_by: MadeBy | None) -> list[Explanation]:
     """Tell every query of a batch; `standing` is the model's word on the unchanged graph, (Q,)."""
     table = _tabulate(findings, standing)
-    return [_narrate_one(graph, table, q, made_by) for q in range(findings.graph.num_queries)]
+    told = [_narrate_one(graph, table, q, made_by) for q in range(findings.graph.num_queries)]
+    return told if findings.sample is None else [_of_a_sample(told[0], findings.sample)]
+
+
+def _of_a_sample(explanation: Explanation, sample: Sample) -> Explanation:
+    """Say that evidence was looked for in a part of the computation graph alone."""
+    assert explanation.size is not None
+    size = GraphSize(sample.nodes, sample.edges, explanation.size.edges_kept, sample.graph.num_edges)
+    return replace(explanation, remarks=(*explanation.remarks, sample.remark), size=size)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ from powerlink.pipeline import DEFAULT_EXPLAINER, ExplainSettings
 from powerlink.report.schema import to_json
 from powerlink.report.text import print_explanations, render_summary
 from powerlink.report.wording import counted
+from powerlink.run.ceiling import check_opening
 from powerlink.run.explain_many import explain_many
 from powerlink.run.progress import Told
 from powerlink.run.queries import distinct, read_queries
@@ -92,6 +93,8 @@ def explain(
     settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
     how: dict[str, Any] = {"explainer": maker, "settings": settings, "seed": seed, "limit": limit, "out": out}
     how |= {"which": "predicted" if only_predicted else "all", "memory": memory and int(memory * 2**30)}
+    if how["memory"] and pick_device(device).type == "cpu":
+        check_opening(Path(model), how["memory"])
     session = open_model(model, pick_device(device))
     with kept_in(out), timed() as seconds, telling() as told:
         facts = distinct(_facts(session, triple, split, queries))

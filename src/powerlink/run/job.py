@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from powerlink.errors import DeviceError
 from powerlink.explainers.protocol import AnyExplainer, described
 from powerlink.explainers.scored_paths import as_proposer
-from powerlink.explanation import Explanation, MadeBy
+from powerlink.explanation import Explanation, MadeBy, Status
 from powerlink.memory import Budget, ran_out_of_memory
 from powerlink.models.checkpoint import versions
+from powerlink.models.protocol import abilities_of
 from powerlink.models.session import Session
-from powerlink.narrate import name_query
+from powerlink.narrate import name_query, unexplained
 from powerlink.pipeline import DEFAULT_EXPLAINER, Answer, ExplainSettings, explain_in_ways
 from powerlink.run.batching import batches
+from powerlink.run.ceiling import allocator_bound, budget_for
 from powerlink.sources import open_model
 from powerlink.stage_clock import Elapsed, Seconds, timed
 
 ONLY = ""  # the one way of a job that has one
+FEWEST_EDGES = 1_000  # looked at before a query is given up
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainJob:
     """An explainer, the ways in which its evidence is chosen, a seed and a bound on memory; the model is not in it.
 
-    `ways` look at the same graphs (hops, pruning, lengths) and share what the explainer proposes. `memory` is what a
-    batch may take, in bytes; by default, what the device has.
+    `ways` look at the same graphs (hops, pruning, lengths) and share what the explainer proposes. `memory` is what the
+    process, or on a GPU the device's share of it, may take in all, in bytes; by default, what the machine has.
     """
 
     explainer: AnyExplainer = DEFAULT_EXPLAINER
@@ -71,33 +74,33 @@ class ExplainJob:
     def cut(self, session: Session, queries: Tensor) -> list[Tensor]:
         """Cut queries (Q, 3), in their order, into batches that fit."""
         hops = next(iter(self.ways.values())).hops or session.settled.num_layers
-        return batches(session.messages, queries, hops, Budget.of(session.messages.device, self.memory))
+        return batches(session.messages, queries, hops, budget_for(session, self.memory))
 
     def run(self, session: Session, batch: Tensor) -> JobResult:
         """Explain a batch of queries (Q, 3) in every way; one that does not fit after all is halved."""
-        room = Budget.of(session.messages.device, self.memory).room
+        with allocator_bound(session.messages.device, self.memory):
+            return self._run(session, batch, budget_for(session, self.memory))
+
+    def _run(self, session: Session, batch: Tensor, budget: Budget) -> JobResult:
+        made_by = self.made_by(session)
+        how: dict[str, Any] = {"explainer": self.explainer, "seed": self.seed, "made_by": made_by}
         try:
             with timed() as seconds:
-                answers = explain_in_ways(
-                    session,
-                    batch,
-                    self.ways,
-                    explainer=self.explainer,
-                    seed=self.seed,
-                    made_by=self.made_by(session),
-                    room=room,
-                )
+                answers = explain_in_ways(session, batch, self.ways, room=budget.room, most=budget.most, **how)
             return JobResult(answers, seconds)
         except (RuntimeError, MemoryError) as error:
             if not ran_out_of_memory(error):
                 raise
-            if len(batch) == 1:
-                raise DeviceError(_too_large(session, batch[0])) from None
         # Outside of the handler: the error holds on to what filled the memory.
         if session.messages.device.type == "cuda":
             torch.cuda.empty_cache()
-        first, second = (self.run(session, half) for half in batch.tensor_split(2))
-        return first.followed_by(second)
+        if len(batch) > 1:
+            first, second = (self._run(session, half, budget) for half in batch.tensor_split(2))
+            return first.followed_by(second)
+        fewer = min(budget.most or session.messages.num_edges, session.messages.num_edges) // 4
+        if fewer < FEWEST_EDGES or abilities_of(session.settled).layers is None:
+            return JobResult({way: Answer([_too_large(session, batch[0], made_by[way])], {}) for way in self.ways}, {})
+        return self._run(session, batch, replace(budget, most=fewer))
 
 
 @dataclass(frozen=True)
@@ -125,13 +128,8 @@ def _sum(one: Seconds, other: Seconds) -> Seconds:
     return {name: one.get(name, Elapsed()) + other.get(name, Elapsed()) for name in {**one, **other}}
 
 
-def _too_large(session: Session, query: Tensor) -> str:
-    asked = name_query(session.graph, tuple(query.tolist()))
-    return (
-        f"there is too little memory on {session.messages.device} to explain "
-        f"({asked.head}, {asked.relation}, {asked.tail}): "
-        "look at less of the graph with --hops 1 or a lower --hub-limit"
-    )
+def _too_large(session: Session, query: Tensor, made_by: MadeBy) -> Explanation:
+    return unexplained(name_query(session.graph, query.tolist()), Status.TOO_LARGE, None, made_by)
 
 
 @cache

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import SettingsError
-from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.graphs.computation_graph import ComputationGraph, target_edges
 from powerlink.graphs.what_if import Removals
 from powerlink.memory import Room
+from powerlink.models.layer_by_layer import LayerByLayer
 from powerlink.models.protocol import LinkModel
 from powerlink.models.session import Session
 from powerlink.questions import asked, asking_of
@@ -22,6 +23,7 @@ from powerlink.verify.counterfactual import (
     standings_with_only,
     standings_without,
 )
+from powerlink.verify.in_pieces import layers_or_full, scores_in_pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +37,24 @@ class Removal:
     graph: ComputationGraph
     room: Room
     session: Session | None = None  # whose ranks are asked for; without it there are numbers alone
+    layers: LayerByLayer | None = None  # where the graph is a sample: numbers are then those of the whole graph
 
     @classmethod
     def of(cls, session: Session, graph: ComputationGraph, room: Room | None = None) -> Removal:
         """Ask a settled model about a batch's computation graph."""
         return cls(session.settled, graph, room or Room.of(graph.device), session)
 
+    @classmethod
+    def beside(cls, session: Session, sample: ComputationGraph, room: Room) -> Removal:
+        """Ask about the whole graph where there is but a sample of a computation graph, its facts' edges among it."""
+        return cls(session.settled, sample, room, session, layers_or_full(session.layers))
+
     def precisely(self) -> Removal:
         """Return the same oracle in float64, where the model can: for differences of differences."""
-        return self if self.session is None else replace(self, model=self.session.precise)
+        if self.session is None:
+            return self
+        layers = self.layers and self.session.precise_layers
+        return replace(self, model=self.session.precise, layers=layers)
 
     def sees(self, facts: Tensor) -> Tensor:
         """Tell which facts (…) some layer passes on towards an end of the question: bool."""
@@ -52,10 +63,15 @@ class Removal:
     @torch.no_grad()
     def now(self) -> Tensor:
         """Return each question's number with all facts in place: (Q,)."""
+        if self.layers is not None:
+            everyone = torch.arange(self.graph.num_queries, device=self.graph.device)
+            return self.without(everyone, everyone.new_empty(everyone.numel(), 0))
         return asked(self.model, self.model.encode(self.graph), asking_of(self.graph))
 
     def without(self, question: Tensor, facts: Tensor) -> Tensor:
         """Return each question's number on its computation graph without some facts: (S,)."""
+        if self.layers is not None:
+            return self._without_on_the_whole(self.layers, question, facts)
         removals = Removals.of(self.graph, question.numel(), *self._edges(facts))
         return scores_without(self.model, self.graph, question, removals, room=self.room)
 
@@ -74,6 +90,17 @@ class Removal:
     def standings_with_only(self, facts: Tensor) -> Standing:
         """Return every question's number and rank where only some facts are left, (Q, most): (Q,) each."""
         return standings_with_only(self._ranked, self.graph, *self._edges(facts), room=self.room)
+
+    def _without_on_the_whole(self, layers: LayerByLayer, question: Tensor, facts: Tensor) -> Tensor:
+        session, graph = self._ranked, self.graph
+        scenario, edge = self._edges(facts)
+        triples, foils = graph.queries[question], None if graph.foil is None else self._entities(graph.foil)[question]
+        own_scenario, own_edge = target_edges(session.messages, triples, foils)
+        pairs = torch.cat([scenario, own_scenario]), torch.cat([graph.edge[edge], own_edge])
+        removals = Removals.of(session.messages, question.numel(), *pairs)
+        against = None if graph.against is None else graph.against[question]
+        ends = graph.entity[graph.ends[question]]
+        return scores_in_pieces(self.model, layers, session, triples[:, 1], ends, against, removals, self.room)
 
     @property
     def _ranked(self) -> Session:
