@@ -132,9 +132,8 @@ def measured(
         with said.open("wb") as heard:
             child = subprocess.Popen(command, stdout=heard, stderr=heard, env=os.environ | {"PEAK": str(note)})
             code, usage = _waited(child, begin + limit_s)
-        peak = (
-            int(note.read_text()) if note.is_file() else usage.ru_maxrss
-        ) / 2**20  # of one that was killed, the latter
+        # of one that was killed, the latter
+        peak = (int(note.read_text()) if note.is_file() else usage.ru_maxrss) / 2**20
         found = list(read_explanations(out)) if out.is_file() else []
         lines = said.read_text("utf-8", "replace").strip().splitlines()
     return {

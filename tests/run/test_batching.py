@@ -159,7 +159,7 @@ def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_sam
         return worlds[-1]
 
     monkeypatch.setattr(counterfactual, "what_if", counted)
-    monkeypatch.setattr(jobs, "budget_for", lambda *_: Budget(1, room=Room(1, 1)))
+    monkeypatch.setattr(jobs, "budget_for", lambda *_, **__: Budget(1, room=Room(1, 1)))
     parts = in_batches(session, queries, **how)
     assert [len(part) for part in parts] == [1] * len(QUERIES)
     assert max(world.scenario.max().item() for world in worlds if world.num_copies) == 0  # one scenario at a time

@@ -48,7 +48,7 @@ def session():
 
 
 def granting(monkeypatch, most, **room):
-    monkeypatch.setattr(jobs, "budget_for", lambda *_: Budget(most, room=Room(whole=0, **room), most=most))
+    monkeypatch.setattr(jobs, "budget_for", lambda *_, **__: Budget(most, room=Room(whole=0, **room), most=most))
 
 
 @pytest.mark.parametrize("explainer", [None, PowerLink(steps=3), Random()])

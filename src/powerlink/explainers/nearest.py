@@ -56,7 +56,11 @@ def nearest_part(graph: MessageGraph, question: Questions, hops: int, most: int,
     asked = [part.expand_as(entity) for part in (head, relation, tail)]
     order = near[entity] + keyed_uniform(keys_of(seed, *asked, entity), 1).squeeze(1).double()
     entity = entity[order.argsort()]
-    fitting = int((_edges_of(graph)[entity].cumsum(0) <= most).sum())
+    # An edge is there as soon as the later of its nodes is.
+    place = torch.full_like(graph.entity, entity.numel())
+    place[entity] = torch.arange(entity.numel(), device=graph.device)
+    later = torch.maximum(place[graph.source], place[graph.target])
+    fitting = int((torch.bincount(later, minlength=entity.numel())[: entity.numel()].cumsum(0) <= most).sum())
     chosen = entity[: max(fitting, 1 + others.numel())].sort().values
     return Sample(extract(graph, question.triples, hops, foils, (chosen, level[chosen])), entity.numel(), edges)
 
@@ -70,14 +74,3 @@ def _distances(graph: MessageGraph, start: Tensor, hops: int) -> Tensor:
         start = reached[distance[reached] > hop]
         distance[start] = hop
     return distance
-
-
-def _edges_of(graph: MessageGraph) -> Tensor:
-    """Share the edges out among the nodes, (N,): those of chosen nodes add up to at least the edges among them.
-
-    Both edges of a fact count for the end that has fewer: so a hub takes no room but that of its facts with hubs.
-    """
-    degree = graph.row.diff()
-    source, target = degree[graph.source], degree[graph.target]
-    counts = (target < source) | ((target == source) & (graph.target <= graph.source))
-    return 2 * torch.bincount(graph.target[counts], minlength=graph.num_nodes)

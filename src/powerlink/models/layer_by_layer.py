@@ -18,7 +18,7 @@ from powerlink.graphs.message_graph import MessageGraph
 from powerlink.graphs.what_if import Removals
 from powerlink.models.protocol import Embeddings, Layers, LinkModel, abilities_of
 
-NUMBERS_AT_ONCE = 2**22  # of the messages that are passed together: 32 MB in float64, a few times
+NUMBERS_AT_ONCE = 2**20  # of the messages that are passed together: 8 MB in float64, a few times
 LONG = 4_096  # edges of a row that is summed once and then told by differences
 
 

@@ -16,23 +16,28 @@ import torch
 from pyarrow import ArrowException, parquet
 
 from powerlink.errors import DeviceError
+from powerlink.kernels.host_memory import freed_memory_returned
 from powerlink.memory import BYTES_PER_COPIED_EDGE, BYTES_PER_EDGE, BYTES_PER_LOGIT, SHARE_OF_A_PIECE, Budget, physical
 from powerlink.models.session import Session
 
-LIBRARIES = 550 * 2**20  # torch, pyarrow and the rest, with what they keep for themselves
+LIBRARIES = 500 * 2**20  # torch, pyarrow and the rest, with what they keep for themselves
+OPTIMISER = 160 * 2**20  # what torch loads beside that when a mask is learned
 BYTES_PER_HELD_EDGE = 110  # of the message graph, and how a whole encoding arranges it
 BYTES_PER_HELD_FACT = 48
 BYTES_PER_NAME = 350
 BYTES_PER_OPENED_EDGE = 300  # on top, while the message graph is built and encoded
 BYTES_PER_WALKED_EDGE = 60  # while a query's neighbourhood is looked for in the whole graph
-LEAST = 320 * 2**20  # beside that: the calibration, a piece of the proof, a small computation graph
+LEAST = 160 * 2**20  # beside that: the calibration, a piece of the proof, a small computation graph
 SHARE_OF_THE_MACHINE = 0.8  # where no ceiling is said: a query that takes more is cut down, not killed
 
 
-def budget_for(session: Session, memory: int | None) -> Budget:
-    """Return what fits beside the session into `memory` bytes in all; without it, usual sizes within the machine."""
+def budget_for(session: Session, memory: int | None, *, learns: bool = False) -> Budget:
+    """Return what fits beside the session into `memory` bytes in all; without it, usual sizes within the machine.
+
+    `learns`: the explainer learns a mask.
+    """
     device = session.messages.device
-    there = held_by(session)
+    there = held_by(session) + (OPTIMISER if learns else 0)
     ceiling = int(SHARE_OF_THE_MACHINE * physical(device)) if memory is None else memory
     if memory is not None:
         _check(memory, there, there + max(_least(session), _opening(session)))
@@ -88,9 +93,13 @@ def _upwards(count: int) -> float:
 
 @contextmanager
 def allocator_bound(device: torch.device, memory: int | None) -> Iterator[None]:
-    """Let CUDA's allocator refuse what a ceiling does not allow; it is answered as any full memory is."""
-    if memory is None or device.type != "cuda":
+    """Let CUDA's allocator refuse what a ceiling does not allow, and the host's keep nothing that was freed."""
+    if memory is None:
         yield
+        return
+    if device.type != "cuda":
+        with freed_memory_returned():
+            yield
         return
     torch.cuda.set_per_process_memory_fraction(min(memory / physical(device), 1.0), device)
     try:

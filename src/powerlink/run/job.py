@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from powerlink.explainers.protocol import AnyExplainer, described
+from powerlink.explainers.protocol import AnyExplainer, described, looks_everywhere
 from powerlink.explainers.scored_paths import as_proposer
 from powerlink.explanation import Explanation, MadeBy, Status
 from powerlink.memory import Budget, ran_out_of_memory
@@ -74,12 +74,15 @@ class ExplainJob:
     def cut(self, session: Session, queries: Tensor) -> list[Tensor]:
         """Cut queries (Q, 3), in their order, into batches that fit."""
         hops = next(iter(self.ways.values())).hops or session.settled.num_layers
-        return batches(session.messages, queries, hops, budget_for(session, self.memory))
+        return batches(session.messages, queries, hops, self._budget(session))
 
     def run(self, session: Session, batch: Tensor) -> JobResult:
         """Explain a batch of queries (Q, 3) in every way; one that does not fit after all is halved."""
         with allocator_bound(session.messages.device, self.memory):
-            return self._run(session, batch, budget_for(session, self.memory))
+            return self._run(session, batch, self._budget(session))
+
+    def _budget(self, session: Session) -> Budget:
+        return budget_for(session, self.memory, learns=not looks_everywhere(self.explainer))
 
     def _run(self, session: Session, batch: Tensor, budget: Budget) -> JobResult:
         made_by = self.made_by(session)
