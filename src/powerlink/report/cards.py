@@ -154,6 +154,8 @@ def _details(explanation: Explanation) -> list[View]:
             _row("nodes of the computation graph", f"{size.nodes:,}"),
             _row("its edges", f"{size.edges:,}"),
         ]
+        if size.edges_looked_at is not None:
+            rows += [_row("edges looked at", f"{size.edges_looked_at:,}")]
         rows += [_row("edges after pruning", f"{size.edges_kept:,}")]
     if (paper := explanation.paper) is not None:
         rows += [
