@@ -63,8 +63,8 @@ def explain_many(
 
     `which` of them: those the model believes (score above 0), ranks first, predicts (either), or all, and at most
     `limit`. With `out`, a file of JSON Lines, every batch is on the disk before the next begins, and a rerun goes on
-    where one was killed. `memory` is what the process (on a GPU: what lies on it) may take in all, in bytes. `told` hears
-    what is going on, how many are done, and of how many.
+    where one was killed. `memory` is what the process (on a GPU: what lies on it) may take in all, in bytes. `told`
+    hears what is going on, how many are done, and of how many.
     """
     job = ExplainJob.of(explainer, settings, seed, memory)
     with plain_torch(session.messages.device):  # and not while others work: a GPU is one thread's at a time
