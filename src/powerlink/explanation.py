@@ -27,6 +27,7 @@ class Status(StrEnum):
     ENTITY_WITHOUT_FACTS = "entity_without_facts"
     NOT_FINITE = "not_finite"
     WORKER_LOST = "worker_lost"
+    TOO_LARGE = "too_large"
 
     @property
     def meaning(self) -> str:
@@ -45,6 +46,10 @@ _MEANINGS = {
     Status.ENTITY_WITHOUT_FACTS: "head or tail has no fact in the training graph, so nothing can explain it",
     Status.NOT_FINITE: "the model's score for this triple is not a finite number",
     Status.WORKER_LOST: "three workers died while they explained it and what was in its batch: a remark says of what",
+    Status.TOO_LARGE: (
+        "there is too little memory to ask the model about removals around head and tail: grant more, or look at less "
+        "of the graph with hops of 1"
+    ),
 }
 
 
@@ -123,6 +128,7 @@ class GraphSize:
     nodes: int
     edges: int
     edges_kept: int
+    edges_looked_at: int | None = None  # before pruning, where memory did not suffice for all; see the remarks
 
 
 @dataclass(frozen=True)

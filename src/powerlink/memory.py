@@ -6,8 +6,11 @@ That would differ between a run and its rerun, and the last digits of a number d
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import torch
 
@@ -36,6 +39,11 @@ class Room:
 
     edges: int = EDGES_PER_PIECE
     logits: int = LOGITS_PER_PIECE  # scenarios × entities
+    whole: int | None = None  # edges of a graph that may be encoded at once; None: it is taken to fit
+
+    def is_cramped_by(self, edges: int) -> bool:
+        """Say whether a graph of so many edges must be encoded in pieces."""
+        return self.whole is not None and edges > self.whole
 
     @classmethod
     def of(cls, device: torch.device, memory: int | None = None) -> Room:
@@ -67,6 +75,7 @@ class Budget:
     edges: int = EDGES_PER_BATCH
     queries: int = MOST_QUERIES
     room: Room = Room()
+    most: int | None = None  # edges that a single query may have; None: any number
 
     @classmethod
     def of(cls, device: torch.device, memory: int | None = None) -> Budget:
@@ -82,6 +91,16 @@ def _granted(device: torch.device, memory: int | None) -> int | None:
     if memory is None and device.type == "cuda":
         return int(SHARE_OF_A_GPU * torch.cuda.get_device_properties(device).total_memory)
     return memory
+
+
+def physical(device: torch.device) -> int:
+    """Return how many bytes a device has, or the machine, or the part of it that a container may use."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**63
+    with contextlib.suppress(OSError, ValueError):
+        machine = min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
+    return machine
 
 
 def ran_out_of_memory(error: Exception) -> bool:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import torch
 
+from powerlink.explainers.nearest import Sample
 from powerlink.explainers.proposals import Proposals
 from powerlink.explanation import (
     Evidence,
@@ -39,6 +40,7 @@ class Findings:
     proposals: Proposals
     choice: Choice
     verdict: Verdict
+    sample: Sample | None = None  # where the graph is but a part of a question's computation graph
 
 
 def name_query(graph: KnowledgeGraph, triple: Sequence[int], foil: int = -1) -> Query:
@@ -98,7 +100,14 @@ def narrate(graph: KnowledgeGraph, findings: Findings, standing: Standing, made_
             made_by=made_by,
         )
         told.append(explanation)
-    return told
+    return told if findings.sample is None else [_of_a_sample(told[0], findings.sample)]
+
+
+def _of_a_sample(explanation: Explanation, sample: Sample) -> Explanation:
+    """Say that evidence was looked for in a part of the computation graph alone."""
+    assert explanation.size is not None
+    size = GraphSize(sample.nodes, sample.edges, explanation.size.edges_kept, sample.graph.num_edges)
+    return replace(explanation, remarks=(*explanation.remarks, sample.remark), size=size)
 
 
 def _outcomes(standing: Standing) -> list[Outcome]:

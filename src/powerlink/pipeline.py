@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from powerlink.explain_settings import ExplainSettings as ExplainSettings  # noqa: PLC0414 - where it is looked for
+from powerlink.explainers.nearest import Sample, nearest_part
 from powerlink.explainers.proposals import Proposals, Proposing
 from powerlink.explainers.protocol import AnyExplainer, Explainer, Fitted, Wish
 from powerlink.explainers.slopes import Slopes
@@ -71,8 +72,12 @@ def explain_in_ways(
     seed: int = 0,
     made_by: Mapping[Way, MadeBy] | None = None,
     room: Room | None = None,
+    most: int | None = None,
 ) -> dict[Way, Answer]:
-    """Explain a batch in several ways that look at the same graphs and differ in how they choose among its evidence."""
+    """Explain a batch in several ways that look at the same graphs and differ in how they choose among its evidence.
+
+    Of a single question whose graph has more edges than `most`, proposers see the nearest part.
+    """
     explainer, made_by, first = explainer or DEFAULT_EXPLAINER, made_by or {}, next(iter(ways.values()))
     if isinstance(explainer, Fitted):
         explainer.check_fit(session)
@@ -87,8 +92,12 @@ def explain_in_ways(
         left = torch.tensor([i for i in range(len(questions)) if i not in closed], device=device)
         if left.numel():
             with stage("extract and prune"):
-                graph = computation_graph(session, questions[left], first)
-            oracle = Removal.of(session, graph, room)
+                sample = None
+                if most is not None and left.numel() == 1:
+                    hops = first.hops or session.settled.num_layers
+                    sample = nearest_part(session.messages, questions[left], hops, most, seed)
+                graph = computation_graph(session, questions[left], first, sample)
+            oracle = Removal.of(session, graph, room) if sample is None else Removal.beside(session, graph, room)
             asking = replace(Wish.of(first), at_once=room.edges)
             proposing = Proposing(oracle, graph, asking, seed, questions.allowed(graph))
     found: dict[Way, Answer] = {}
@@ -101,7 +110,7 @@ def explain_in_ways(
                 here = Standing(standing.score[left], standing.rank[left])
                 proposals, choice = find_evidence(proposing, oracle, explainer, settings)
                 with stage("judge"):
-                    findings = Findings(graph, proposals, choice, _judge(oracle, proposals, choice, settings))
+                    findings = Findings(graph, proposals, choice, _judge(oracle, proposals, choice, settings), sample)
                 with stage("tell"):
                     told = narrate(session.graph, findings, here, origin)
                 stories |= dict(zip(left.tolist(), told, strict=True))
@@ -129,11 +138,14 @@ def _judge(oracle: Removal, proposals: Proposals, choice: Choice, settings: Expl
     return judge(oracle, choice.edges_of(proposals.candidates.evidence), carried=carried, paper_mask=mask)
 
 
-def computation_graph(session: Session, questions: Questions | Tensor, settings: ExplainSettings) -> ComputationGraph:
-    """Extract and prune, with the whole graph's encoding as features."""
+def computation_graph(
+    session: Session, questions: Questions | Tensor, settings: ExplainSettings, sample: Sample | None = None
+) -> ComputationGraph:
+    """Extract and prune, with the whole graph's encoding as features; of a sample there is nothing to extract."""
     questions = Questions.of(questions)
     hops = settings.hops or session.settled.num_layers
-    graph = prune_for(extract(session.messages, questions.triples, hops, questions.foils), settings)
+    seen = sample.graph if sample else extract(session.messages, questions.triples, hops, questions.foils)
+    graph = prune_for(seen, settings)
     return graph.with_features(session.whole.entity, session.whole.relation)
 
 

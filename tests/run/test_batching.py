@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import fact_lists, knowledge_graph, messages_of, random_rows, settings_of, triple_tensor
-from powerlink.errors import DeviceError
 from powerlink.explainers.floor import Gradient
 from powerlink.explainers.learned.power_link import PowerLink
+from powerlink.explanation import Status
 from powerlink.graphs.computation_graph import extract
-from powerlink.memory import Budget
+from powerlink.memory import Budget, Room
 from powerlink.models.link_model import build_model
 from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
@@ -134,7 +134,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_nothing_is_lost(session, monkey
     assert [[p.facts for p in e.paths] for e in again] == [[p.facts for p in e.paths] for e in whole]
 
 
-def test_a_query_that_does_not_fit_alone_is_told_in_a_sentence_and_other_faults_are_not_hidden(session, monkeypatch):
+def test_a_query_that_does_not_fit_alone_has_a_status_and_other_faults_are_not_hidden(session, monkeypatch):
     def raising(error):
         def explain_batch(*_args, **_kwargs):
             raise error
@@ -142,8 +142,9 @@ def test_a_query_that_does_not_fit_alone_is_told_in_a_sentence_and_other_faults_
         return explain_batch
 
     monkeypatch.setattr(jobs, "explain_in_ways", raising(RuntimeError("DefaultCPUAllocator: can't allocate memory")))
-    with pytest.raises(DeviceError, match=r"too little memory on cpu to explain \(e0, r0, e1\): .*--hops 1"):
-        run.explain_many(session, triple_tensor(QUERIES))
+    found = run.explain_many(session, triple_tensor(QUERIES))
+    assert [(e.status, e.score, e.evidence) for e in found] == [(Status.TOO_LARGE, None, ())] * len(QUERIES)
+    assert all(e.made_by for e in found)
     monkeypatch.setattr(jobs, "explain_in_ways", raising(RuntimeError("shapes do not match")))
     with pytest.raises(RuntimeError, match="shapes do not match"):
         run.explain_many(session, triple_tensor(QUERIES))
@@ -161,7 +162,8 @@ def test_with_hardly_any_memory_every_stage_goes_piece_by_piece_and_says_the_sam
         return real(graph, removals, *args, **kwargs)
 
     monkeypatch.setattr(counterfactual, "what_if", counted)
-    parts = in_batches(session, queries, memory=1, **how)
+    monkeypatch.setattr(jobs, "budget_for", lambda *_, **__: Budget(1, room=Room(1, 1)))
+    parts = in_batches(session, queries, **how)
     assert [len(part) for part in parts] == [1] * len(QUERIES)
     assert max(scenarios) == 1  # one scenario at a time
     for one, (other,) in zip(whole, parts, strict=True):

@@ -49,7 +49,7 @@ WeightsOption = Annotated[
 ]
 MemoryOption = Annotated[
     float | None,
-    typer.Option(help="What a batch of queries may take, in GiB; by default 2, or half of a GPU's.", min=0.001),
+    typer.Option(help="What the process (on a GPU: what lies on it) may take in all, in GiB.", min=0.001),
 ]
 ProfileOption = Annotated[bool, typer.Option("--profile", help="Tell afterwards how long each stage took.")]
 

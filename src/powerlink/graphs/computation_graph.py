@@ -119,14 +119,21 @@ class KeptEdges(Edges):
         return values.new_zeros(size).index_copy(0, self.index, values)
 
 
-def extract(graph: MessageGraph, queries: Tensor, hops: int, foils: Tensor | None = None) -> ComputationGraph:
+def extract(
+    graph: MessageGraph,
+    queries: Tensor,
+    hops: int,
+    foils: Tensor | None = None,
+    among: tuple[Tensor, Tensor] | None = None,
+) -> ComputationGraph:
     """Cut out what each query (Q, 3) can see within `hops` of its head or tail, walking only those rows.
 
-    With `foils` (Q,), −1 where a query has none, also what is around its foil.
+    With `foils` (Q,), −1 where a query has none, also what is around its foil. `among` names the nodes to look at,
+    where those are not all: sorted keys query·N + entity, ends included, and each one's distance to the nearest end.
     """
     queries = queries.to(graph.device)
     size = graph.num_nodes
-    nodes, level = _neighbourhood(graph, queries, hops, foils)
+    nodes, level = among or _neighbourhood(graph, queries, hops, foils)
     query_of_node, entity = nodes // size, nodes % size
 
     begin, end = graph.row[entity], graph.row[entity + 1]
@@ -200,11 +207,10 @@ def target_edges(graph: MessageGraph, queries: Tensor, foils: Tensor | None = No
     if foils is not None:
         held = torch.stack([*queries[:, :2].unbind(1), foils.where(foils >= 0, queries[:, 2])], dim=1)
         facts = torch.cat([queries, held])
-    owner, edge = expand_rows(graph.row, torch.cat([facts[:, 2], facts[:, 0]]))
-    head, asked, tail = facts[owner % max(facts.size(0), 1)].unbind(1)
-    source, relation, target = graph.source[edge], graph.relation[edge], graph.target[edge]
-    forward = (source == head) & (relation == asked) & (target == tail)
-    backward = (source == tail) & (relation == inverse_relation(asked, graph.num_relations)) & (target == head)
-    found = forward | backward
-    query, edge = torch.stack([owner[found] % max(queries.size(0), 1), edge[found]], dim=1).unique(dim=0).unbind(1)
+    head, relation, tail = facts.unbind(1)
+    pair = torch.cat([tail * graph.num_nodes + head, head * graph.num_nodes + tail])
+    wanted = torch.cat([relation, inverse_relation(relation, graph.num_relations)])
+    asked, edge = expand_ranges(*(torch.searchsorted(graph.pair_key, pair, right=right) for right in (False, True)))
+    found = graph.relation[edge] == wanted[asked]
+    query, edge = torch.stack([asked[found] % max(queries.size(0), 1), edge[found]], dim=1).unique(dim=0).unbind(1)
     return query, edge

@@ -6,6 +6,7 @@ wherever they are, and is then more than twice as fast. Both are float32 through
 
 from __future__ import annotations
 
+import os
 import platform
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+# oneDNN, and torch before it, keep what they prepare for a shape: 0.6 MB each, of up to 1,024 shapes. What-if graphs
+# have a new shape each; a training step has a few dozen. Both libraries ask when they are first used.
+SHAPES_KEPT = 64
+for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_cache, str(SHAPES_KEPT))
 
 LEAST_WORK = 2**22  # multiplications; to call oneDNN costs more than to call MKL
 

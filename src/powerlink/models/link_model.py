@@ -9,7 +9,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from powerlink.graphs.edges import Edges
+from powerlink.graphs.edges import Edges, EdgeSlice
 from powerlink.graphs.focus import focus
 from powerlink.models.catalog import find_decoder, find_encoder
 from powerlink.models.encoders.layered import Prepared
@@ -45,6 +45,7 @@ class EncoderDecoder(nn.Module):
         return Abilities(
             EncoderDecoder,
             adds_messages=True,  # every LayeredEncoder ends its messages in one weighted sum per node
+            layers=self,
             score_tails=self.score_tails,
             score_tails_of=self.score_tails_of,
             prepare_logits=self.prepare_logits,
@@ -59,6 +60,23 @@ class EncoderDecoder(nn.Module):
         nodes = self.output_dropout(self.encoder(graph, edge_weight, prepared))
         bias = None if self.bias is None else graph.rows_of(self.bias)[: nodes.size(0)].to(nodes.dtype)
         return Embeddings(nodes, prepared.relations[-1], bias)
+
+    def inputs(self, entity: Tensor) -> Tensor:
+        """Return what the first layer reads of entities (n,): (n, d)."""
+        return self.encoder.inputs(entity)
+
+    def sums(self, depth: int, nodes: Tensor, edges: EdgeSlice, weight: Tensor) -> Tensor:
+        """Return the sums of a layer's messages, times the edges' weights (E,), of nodes (n, d): (targets, k, d)."""
+        return self.encoder.sums(depth, nodes, edges, weight)
+
+    def after(self, depth: int, nodes: Tensor, sums: Tensor) -> Tensor:
+        """Return what a layer makes of nodes (n, d) and of their messages' sums (n, k, d): (n, out)."""
+        return self.encoder.after(depth, nodes, sums)
+
+    def embeddings(self, nodes: Tensor, entity: Tensor) -> Embeddings:
+        """Return what scores are read from, of nodes (n, d) behind the last layer that stand for entities (n,)."""
+        bias = None if self.bias is None else self.bias.index_select(0, entity).to(nodes.dtype)
+        return Embeddings(self.output_dropout(nodes), self.encoder.relations_by_layer()[-1], bias)
 
     def prepare_logits(self, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
         """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,).

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import Edges
+from powerlink.graphs.edges import Edges, EdgeSlice
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,26 @@ class LinkModel(Protocol):
         ...
 
 
+class Layers(Protocol):
+    """A model's layers, to be passed one by one and for some of the nodes at a time; an entity is a node."""
+
+    def inputs(self, entity: Tensor) -> Tensor:
+        """Return what the first layer reads of entities (n,): (n, d)."""
+        ...
+
+    def sums(self, depth: int, nodes: Tensor, edges: EdgeSlice, weight: Tensor) -> Tensor:
+        """Return the sums of a layer's messages, times the edges' weights (E,), of nodes (n, d): (targets, k, d)."""
+        ...
+
+    def after(self, depth: int, nodes: Tensor, sums: Tensor) -> Tensor:
+        """Return what a layer makes of nodes (n, d) and of their messages' sums (n, k, d): (n, out)."""
+        ...
+
+    def embeddings(self, nodes: Tensor, entity: Tensor) -> Embeddings:
+        """Return what scores are read from, of nodes (n, d) behind the last layer that stand for entities (n,)."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Abilities:
     """What a model can do beyond `encode` and `score`: its attribute `abilities`, if it has one."""
@@ -65,6 +85,8 @@ class Abilities:
     adds_messages: bool = False
     """A node receives a weighted sum of messages by `kernels.message_sum` and nothing else from its edges, so that a
     sum may be told as another one and a difference."""
+    layers: Layers | None = None
+    """Its layers one by one, so that a graph too large for the memory is encoded in pieces."""
     score_tails: Callable[[Embeddings, Tensor, Tensor], Tensor] | None = None
     """Of an encoding, heads and relations (n,): the logits of every node as the tail (n, num_nodes)."""
     score_tails_of: Callable[[Embeddings, Embeddings, Tensor, Tensor], Tensor] | None = None

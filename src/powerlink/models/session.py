@@ -18,8 +18,9 @@ from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.calibration import Calibration, calibrate
+from powerlink.models.layer_by_layer import LayerByLayer
 from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
-from powerlink.models.ranking import Accuracy, Known, KnownFacts, rank_facts
+from powerlink.models.ranking import Accuracy, KnownFacts, rank_facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class Session:
     settled: LinkModel
     messages: MessageGraph
     whole: Embeddings
-    known: Known
+    known: KnownFacts
     name: str  # e.g. "compgcn-distmult"
     hash: str  # of what the model is made of
     saved_calibration: Calibration | None = None
@@ -75,6 +76,16 @@ class Session:
         """The model in float64 where it can compute so, else itself: for differences of differences of logits."""
         in_double = abilities_of(self.settled).in_double
         return in_double() if in_double else self.settled
+
+    @cached_property
+    def layers(self) -> LayerByLayer | None:
+        """The model's layers over the whole graph, where they can be passed one by one; see `Room.whole`."""
+        return LayerByLayer.of(self.settled, self.messages)
+
+    @cached_property
+    def precise_layers(self) -> LayerByLayer | None:
+        """The same in float64, where the model can."""
+        return self.layers if self.precise is self.settled else LayerByLayer.of(self.precise, self.messages)
 
 
 def rank(session: Session, split: Split = "test", *, told: Callable[[int], None] | None = None) -> Accuracy:

@@ -87,6 +87,7 @@ def details(explanation: Explanation) -> Rows:
         rows += [
             ("nodes of the computation graph", f"{size.nodes:,}"),
             ("its edges", f"{size.edges:,}"),
+            *([("edges looked at", f"{size.edges_looked_at:,}")] if size.edges_looked_at is not None else []),
             ("edges after pruning", f"{size.edges_kept:,}"),
         ]
     if (paper := explanation.paper) is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import edge_bounds
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.memory import Budget
 from powerlink.run.executor import Parcel
+
+WALKED_AT_ONCE = 8_000_000  # edges
 
 
 def batches(messages: MessageGraph, queries: Tensor, hops: int, budget: Budget) -> list[Parcel[Tensor]]:
@@ -18,7 +21,8 @@ def batches(messages: MessageGraph, queries: Tensor, hops: int, budget: Budget) 
     runs: list[Parcel[Tensor]] = []
     first, total = 0, 0
     scorer = 2 * messages.num_relations  # rows that a query has beside its edges
-    bounds = [scorer + bound for part in queries.split(256) for bound in edge_bounds(messages, part, hops).tolist()]
+    parts = (piece for part in queries.split(_walkable(messages, queries, hops)) for piece in part.split(256))
+    bounds = [scorer + bound for part in parts for bound in edge_bounds(messages, part, hops).tolist()]
     for place, bound in enumerate(bounds):
         edges = min(bound, scorer + messages.num_edges)
         if place > first and (total + edges > budget.edges or place - first >= budget.queries):
@@ -32,3 +36,16 @@ def batches(messages: MessageGraph, queries: Tensor, hops: int, budget: Budget) 
 
 def _run(queries: Tensor, first: int, last: int, size: int) -> Parcel[Tensor]:
     return Parcel(queries[first:last].clone(), size)  # a view would travel with all queries
+
+
+def _walkable(messages: MessageGraph, queries: Tensor, hops: int) -> list[int]:
+    """Cut queries (Q, 3) into runs whose neighbourhoods are walked together: a hub's alone."""
+    steps = walked = messages.row.diff()  # by node
+    for _ in range(1, hops):
+        steps = torch.zeros_like(steps).index_add(0, messages.target, steps[messages.source])
+        steps = steps.clamp(max=messages.num_edges)  # of what is walked to twice, one row is walked on
+        walked = walked + steps
+    load = walked[queries[:, [0, 2]].to(messages.device)].sum(1)
+    run = (load.cumsum(0) - load) // WALKED_AT_ONCE
+    sizes: list[int] = run.unique_consecutive(return_counts=True)[1].tolist()
+    return sizes

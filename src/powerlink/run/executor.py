@@ -38,6 +38,14 @@ class Job(Protocol[Content_contra, Result_co]):
         ...
 
 
+class Bounded(Protocol):
+    """A job that says what it may take beside a session, in the process that asks."""
+
+    def budget(self, session: Session) -> Budget:
+        """Return what a batch may take."""
+        ...
+
+
 class Executor(Protocol):
     """Runs a job over parcels, wherever that may be."""
 
@@ -47,8 +55,8 @@ class Executor(Protocol):
         """Yield the place and the result of every parcel once, as they become ready, in any order."""
         ...
 
-    def budget(self, session: Session, memory: int | None) -> Budget:
-        """Return what a batch may take where it is explained, with so much `memory` in bytes granted."""
+    def budget(self, job: Bounded, session: Session) -> Budget:
+        """Return what a batch may take where it is explained."""
         ...
 
 
@@ -61,6 +69,6 @@ class Serial:
         """Yield the results in order."""
         return ((place, job.run(session, parcel.content)) for place, parcel in enumerate(parcels))
 
-    def budget(self, session: Session, memory: int | None) -> Budget:
-        """Return what this process's device can take."""
-        return Budget.of(session.messages.device, memory)
+    def budget(self, job: Bounded, session: Session) -> Budget:
+        """Return what a batch may take in this process."""
+        return job.budget(session)

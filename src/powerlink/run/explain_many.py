@@ -42,7 +42,7 @@ def run_batches(
     executor = executor or Serial()
     with plain_torch(session.messages.device):
         parcels, fresh = [], []
-        for parcel in job.cut(session, queries, executor.budget(session, job.memory)):
+        for parcel in job.cut(session, queries, executor.budget(job, session)):
             names = [name_query(session.graph, query) for query in parcel.content.tolist()]
             if left := sum(name not in done for name in names):
                 parcels.append(parcel)
@@ -97,8 +97,8 @@ def explain_many(
 
     `which` of them: those the model believes (score above 0), ranks first, predicts (either), or all, and at most
     `limit`. With `out`, a file of JSON Lines, every batch is on the disk before the next begins, and a rerun goes on
-    where one was killed. `memory` is what a batch may take, in bytes. `told` hears what is going on, how many are done,
-    and of how many.
+    where one was killed. `memory` is what the process (on a GPU: what lies on it) may take in all, in bytes. `told`
+    hears what is going on, how many are done, and of how many.
     """
     job = ExplainJob.of(explainer, settings, seed, memory)
     with plain_torch(session.messages.device):  # and not while others work: a GPU is one thread's at a time

@@ -10,30 +10,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from powerlink.errors import DeviceError
 from powerlink.explainers.proposals import as_proposer
-from powerlink.explainers.protocol import AnyExplainer, described
+from powerlink.explainers.protocol import AnyExplainer, described, looks_everywhere
 from powerlink.explanation import Explanation, MadeBy, Query, Status
 from powerlink.memory import Budget, ran_out_of_memory
 from powerlink.models.checkpoint import versions
+from powerlink.models.protocol import abilities_of
 from powerlink.models.session import Session
 from powerlink.narrate import name_query, unexplained
 from powerlink.pipeline import DEFAULT_EXPLAINER, Answer, ExplainSettings, explain_in_ways
 from powerlink.run.batching import batches
+from powerlink.run.ceiling import allocator_bound, budget_for
 from powerlink.run.executor import Parcel
 from powerlink.sources import open_model
 from powerlink.stage_clock import Elapsed, Seconds, timed
 
 Measurements = Mapping[Query, Mapping[str, float]]  # what else was found of a query, by name
 ONLY = ""  # the one way of a job that has one
+FEWEST_EDGES = 1_000  # looked at before a query is given up
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainJob:
     """An explainer, the ways in which its evidence is chosen, a seed and a bound on memory; the model is not in it.
 
-    `ways` look at the same graphs (hops, pruning, lengths) and share what the explainer proposes. `memory` is what a
-    batch may take, in bytes; by default, what the device has.
+    `ways` look at the same graphs (hops, pruning, lengths) and share what the explainer proposes. `memory` is what the
+    process, or on a GPU the device's share of it, may take in all, in bytes; by default, what the machine has.
     """
 
     explainer: AnyExplainer = DEFAULT_EXPLAINER
@@ -76,38 +78,52 @@ class ExplainJob:
         hops = next(iter(self.ways.values())).hops or session.settled.num_layers
         return batches(session.messages, queries, hops, budget)
 
+    def budget(self, session: Session) -> Budget:
+        """Return what a batch may take beside the session."""
+        return budget_for(session, self.memory, learns=not looks_everywhere(self.explainer))
+
     def run(self, session: Session, batch: Tensor) -> JobResult:
         """Explain a batch of queries (Q, 3) in every way; one that does not fit after all is halved."""
+        with allocator_bound(session.messages.device, self.memory):
+            return self._run(session, batch, self.budget(session))
+
+    def _run(self, session: Session, batch: Tensor, budget: Budget) -> JobResult:
         try:
             with timed() as seconds:
-                answers, measured = self.answer(session, batch)
+                answers, measured = self.answer(session, batch, budget)
             return JobResult(answers, seconds, measured)
         except (RuntimeError, MemoryError) as error:
             if not ran_out_of_memory(error):
                 raise
-            if len(batch) == 1:
-                raise DeviceError(_too_large(session, batch[0])) from None
         # Outside of the handler: the error holds on to what filled the memory.
         if session.messages.device.type == "cuda":
             torch.cuda.empty_cache()
-        first, second = (self.run(session, half) for half in batch.tensor_split(2))
-        return first.followed_by(second)
+        if len(batch) > 1:
+            first, second = (self._run(session, half, budget) for half in batch.tensor_split(2))
+            return first.followed_by(second)
+        fewer = min(budget.most or session.messages.num_edges, session.messages.num_edges) // 4
+        if fewer < FEWEST_EDGES or abilities_of(session.settled).layers is None:
+            return self._unanswered(session, batch, Status.TOO_LARGE)
+        return self._run(session, batch, replace(budget, most=fewer))
 
     def answer(
-        self, session: Session, batch: Tensor, explainer: AnyExplainer | None = None
+        self, session: Session, batch: Tensor, budget: Budget, explainer: AnyExplainer | None = None
     ) -> tuple[Mapping[str, Answer], Measurements]:
         """Explain a batch that fits, perhaps by a stand-in for the job's explainer; also tell what was measured."""
-        room = Budget.of(session.messages.device, self.memory).room
-        how: dict[str, Any] = {"seed": self.seed, "made_by": self.made_by(session), "room": room}
+        how: dict[str, Any] = {"seed": self.seed, "made_by": self.made_by(session)}
+        how |= {"room": budget.room, "most": budget.most}
         return explain_in_ways(session, batch, self.ways, explainer=explainer or self.explainer, **how), {}
 
     def lost(self, session: Session, batch: Tensor, reason: str) -> JobResult:
         """Say of every query of a batch why there is no answer."""
+        return self._unanswered(session, batch, Status.WORKER_LOST, (reason,))
+
+    def _unanswered(self, session: Session, batch: Tensor, status: Status, remarks: tuple[str, ...] = ()) -> JobResult:
         queries = [name_query(session.graph, query) for query in batch.tolist()]
         ways = {}
         for way, made_by in self.made_by(session).items():
-            closed = [unexplained(query, Status.WORKER_LOST, None, made_by) for query in queries]
-            ways[way] = Answer([replace(explanation, remarks=(reason,)) for explanation in closed], {})
+            closed = [unexplained(query, status, None, made_by) for query in queries]
+            ways[way] = Answer([replace(explanation, remarks=remarks) for explanation in closed], {})
         return JobResult(ways, {})
 
 
@@ -135,15 +151,6 @@ class JobResult:
 
 def _sum(one: Seconds, other: Seconds) -> Seconds:
     return {name: one.get(name, Elapsed()) + other.get(name, Elapsed()) for name in {**one, **other}}
-
-
-def _too_large(session: Session, query: Tensor) -> str:
-    asked = name_query(session.graph, tuple(query.tolist()))
-    return (
-        f"there is too little memory on {session.messages.device} to explain "
-        f"({asked.head}, {asked.relation}, {asked.tail}): "
-        "look at less of the graph with --hops 1 or a lower --hub-limit"
-    )
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 from powerlink.errors import WorkerError
 from powerlink.memory import Budget
 from powerlink.models.session import Session
-from powerlink.run.executor import Content, Job, Parcel, Result
+from powerlink.run.executor import Bounded, Content, Job, Parcel, Result
 from powerlink.run.workbench import Answer, Order, Packed, Work
 from powerlink.stage_clock import heard
 
@@ -71,12 +71,12 @@ class _Desk:
 
 @dataclass(frozen=True)
 class _Measure:
-    """A job that asks a worker for what a batch may take there."""
+    """A job that asks a worker for what another may take there."""
 
-    memory: int | None
+    job: Bounded
 
     def run(self, session: Session, content: None, /) -> Budget:
-        return Budget.of(session.messages.device, self.memory)
+        return self.job.budget(session)
 
     def lost(self, session: Session, content: None, reason: str, /) -> Budget:
         raise WorkerError(f"no worker could open the model: {reason}")
@@ -92,7 +92,6 @@ class Pool:
         self._crew = crew
         self._desks: dict[int, _Desk] = {}
         self._numbers = count()
-        self._budgets: dict[tuple[str, int | None], Budget] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -101,12 +100,10 @@ class Pool:
         self._desks.clear()
         self._crew.close()
 
-    def budget(self, session: Session, memory: int | None) -> Budget:
+    def budget(self, job: Bounded, session: Session) -> Budget:
         """Ask a worker what a batch may take there."""
-        key = session.hash, memory
-        if key not in self._budgets:
-            ((_, self._budgets[key]),) = self.map(_Measure(memory), [Parcel(None, 0)], session)
-        return self._budgets[key]
+        ((_, found),) = self.map(_Measure(job), [Parcel(None, 0)], session)
+        return found
 
     def map(
         self, job: Job[Content, Result], parcels: Sequence[Parcel[Content]], session: Session | None

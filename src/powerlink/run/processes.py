@@ -39,7 +39,7 @@ def processes(
         if gpus_per_worker:
             raise SettingsError(f"gpus_per_worker is {gpus_per_worker:g}, but the device is the CPU")
         count = workers or cores
-        devices, share = ["cpu"] * count, 1.0
+        devices, share = ["cpu"] * count, 1 / count
     threads = max(min(cores // count, torch.get_num_threads()), 1)
     return Pool(_Processes(devices, threads, share))
 

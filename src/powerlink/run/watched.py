@@ -16,6 +16,7 @@ from powerlink.errors import DataError
 from powerlink.explainers.protocol import AnyExplainer, EdgeScores, Explainer, Proposer, looks_everywhere
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kg.explained_links import GroundTruth, Triple
+from powerlink.memory import Budget
 from powerlink.models.protocol import LinkModel
 from powerlink.models.session import Session
 from powerlink.narrate import name_query
@@ -51,13 +52,13 @@ class WatchedJob(ExplainJob):
     truth: Mapping[Triple, GroundTruth] = field(default_factory=dict)
 
     def answer(
-        self, session: Session, batch: Tensor, explainer: AnyExplainer | None = None
+        self, session: Session, batch: Tensor, budget: Budget, explainer: AnyExplainer | None = None
     ) -> tuple[Mapping[str, Answer], Measurements]:
         """Explain a batch, and tell each reading's ROC-AUC of each query."""
         if not self.truth or isinstance(self.explainer, Proposer):
-            return super().answer(session, batch)
+            return super().answer(session, batch, budget)
         watched = Watched(self.explainer, self.truth)
-        answers, _ = super().answer(session, batch, watched)
+        answers, _ = super().answer(session, batch, budget, watched)
         return answers, {name_query(session.graph, query): found for query, found in watched.auc.items()}
 
 

@@ -17,6 +17,7 @@ from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.calibration import Calibration
 from powerlink.models.protocol import LinkModel
 from powerlink.models.session import Session
+from powerlink.run import ceiling
 from powerlink.sources import open_model
 
 
@@ -82,7 +83,8 @@ class Workbench:
 
     def __init__(self, device: str, threads: int, share: float) -> None:
         torch.set_num_threads(threads)
-        memory.SHARE_OF_A_GPU *= share  # others work on the same one
+        memory.SHARE_OF_A_GPU *= share  # others work on the same one, or in the same machine
+        ceiling.SHARE_OF_THE_MACHINE *= share
         self._device = torch.device(device)
         self._orders: dict[int, Order] = {}
         self._open: tuple[str, Session] | None = None  # one at a time: orders go model by model

@@ -17,6 +17,7 @@ from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 from powerlink.models.ranking import filtered_ranks, score_tails_of
 from powerlink.models.session import Session
 from powerlink.questions import Asking, asked
+from powerlink.verify.in_pieces import layers_or_full, logits_in_pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +108,28 @@ def standings_without(
     messages = session.messages
     own_scenario, own_edge = target_edges(messages, triples, foils)
     removals = Removals.of(messages, triples.size(0), torch.cat([scenario, own_scenario]), torch.cat([edge, own_edge]))
-    scores, ranks = [], []
-    for run in answers(session.settled, messages, removals, room, logits_each=messages.num_nodes):
-        these = triples[run.first : run.last]
-        logits = _logits_of_all(session, run, these)
-        scores.append(_number(logits, these, None if foils is None else foils[run.first : run.last]))
+    room, scores, ranks = room or Room.of(messages.device), [], []
+    for first, last, logits in _logits_without(session, triples, removals, room):
+        these = triples[first:last]
+        scores.append(_number(logits, these, None if foils is None else foils[first:last]))
         ranks.append(filtered_ranks(logits, these, session.known))
     if not scores:
         return Standing(messages.norm.new_empty(0), messages.norm.new_empty(0, dtype=torch.float64))
     return Standing(torch.cat(scores), torch.cat(ranks))
+
+
+def _logits_without(
+    session: Session, triples: Tensor, removals: Removals, room: Room
+) -> Iterator[tuple[int, int, Tensor]]:
+    """Score every entity as the tail in scenarios first … last − 1, (S, N), in runs that fit."""
+    messages = session.messages
+    if not removals.keys.numel() or not room.is_cramped_by(messages.num_edges):
+        for run in answers(session.settled, messages, removals, room, logits_each=messages.num_nodes):
+            yield run.first, run.last, _logits_of_all(session, run, triples[run.first : run.last])
+        return
+    for scenario in range(triples.size(0)):
+        these, triple = removals.slice(messages, scenario, scenario + 1), triples[scenario : scenario + 1]
+        yield scenario, scenario + 1, logits_in_pieces(session, layers_or_full(session.layers), triple, these)
 
 
 def _number(logits: Tensor, triples: Tensor, foils: Tensor | None) -> Tensor:

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import SettingsError
-from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.graphs.computation_graph import ComputationGraph, target_edges
 from powerlink.graphs.what_if import Removals, nothing_but
 from powerlink.memory import Room
+from powerlink.models.layer_by_layer import LayerByLayer
 from powerlink.models.protocol import Embeddings, LinkModel
 from powerlink.models.ranking import filtered_ranks, score_tails_of
 from powerlink.models.session import Session
@@ -22,6 +23,7 @@ from powerlink.verify.counterfactual import (
     scores_without,
     standings_without,
 )
+from powerlink.verify.in_pieces import layers_or_full, scores_in_pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +37,24 @@ class Removal:
     graph: ComputationGraph
     room: Room
     session: Session | None = None  # whose ranks are asked for; without it there are numbers alone
+    layers: LayerByLayer | None = None  # where the graph is a sample: numbers are then those of the whole graph
 
     @classmethod
     def of(cls, session: Session, graph: ComputationGraph, room: Room | None = None) -> Removal:
         """Ask a settled model about a batch's computation graph."""
         return cls(session.settled, graph, room or Room.of(graph.device), session)
 
+    @classmethod
+    def beside(cls, session: Session, sample: ComputationGraph, room: Room) -> Removal:
+        """Ask about the whole graph where there is but a sample of a computation graph, its facts' edges among it."""
+        return cls(session.settled, sample, room, session, layers_or_full(session.layers))
+
     def precisely(self) -> Removal:
         """Return the same oracle in float64, where the model can: for differences of differences."""
-        return self if self.session is None else replace(self, model=self.session.precise)
+        if self.session is None:
+            return self
+        layers = self.layers and self.session.precise_layers
+        return replace(self, model=self.session.precise, layers=layers)
 
     def sees(self, facts: Tensor) -> Tensor:
         """Tell which facts (…) some layer passes on towards an end of the question: bool."""
@@ -52,10 +63,15 @@ class Removal:
     @torch.no_grad()
     def now(self) -> Tensor:
         """Return each question's number with all facts in place: (Q,)."""
+        if self.layers is not None:
+            everyone = torch.arange(self.graph.num_queries, device=self.graph.device)
+            return self.without(everyone, everyone.new_empty(everyone.numel(), 0))
         return asked(self.model, self.model.encode(self.graph), asking_of(self.graph))
 
     def without(self, question: Tensor, facts: Tensor) -> Tensor:
         """Return each question's number on its computation graph without some facts: (S,)."""
+        if self.layers is not None:
+            return self._without_on_the_whole(self.layers, question, facts)
         removals = Removals.of(self.graph, question.numel(), *edges_of_facts(self.graph, facts))
         return scores_without(self.model, self.graph, question, removals, room=self.room)
 
@@ -67,10 +83,8 @@ class Removal:
     def standings_without(self, question: Tensor, facts: Tensor) -> Standing:
         """Return numbers and ranks on the whole graph without some facts: (S,) each."""
         scenario, edge = edges_of_facts(self.graph, facts)
-        foil, edge = self.graph.foil, self.graph.edge[edge]
-        if foil is not None:
-            foil = torch.where(foil >= 0, self.graph.entity[foil.clamp(min=0)], -1)[question]
-        return standings_without(self._ranked, self.graph.queries[question], scenario, edge, foils=foil, room=self.room)
+        triples, edge, foils = self.graph.queries[question], self.graph.edge[edge], self._foils(question)
+        return standings_without(self._ranked, triples, scenario, edge, foils=foils, room=self.room)
 
     @torch.no_grad()
     def standings_with_only(self, facts: Tensor) -> Standing:
@@ -97,6 +111,21 @@ class Removal:
         graph = self.graph
         world, place = nothing_but(graph, *edges_of_facts(graph, facts), graph.ends[question])
         return model.encode(world), asking_elsewhere(graph, question, place)
+
+    def _without_on_the_whole(self, layers: LayerByLayer, question: Tensor, facts: Tensor) -> Tensor:
+        session, graph = self._ranked, self.graph
+        scenario, edge = edges_of_facts(graph, facts)
+        triples, foils = graph.queries[question], self._foils(question)
+        own_scenario, own_edge = target_edges(session.messages, triples, foils)
+        pairs = torch.cat([scenario, own_scenario]), torch.cat([graph.edge[edge], own_edge])
+        removals = Removals.of(session.messages, question.numel(), *pairs)
+        against = None if graph.against is None else graph.against[question]
+        ends = graph.entity[graph.ends[question]]
+        return scores_in_pieces(self.model, layers, session, triples[:, 1], ends, against, removals, self.room)
+
+    def _foils(self, question: Tensor) -> Tensor | None:
+        foil = self.graph.foil
+        return None if foil is None else torch.where(foil >= 0, self.graph.entity[foil.clamp(min=0)], -1)[question]
 
     @property
     def _ranked(self) -> Session:

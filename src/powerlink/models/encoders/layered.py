@@ -6,7 +6,7 @@ graph, and so are all relations' vectors: they are prepared once, for any number
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -18,10 +18,21 @@ from powerlink.models.part import LayeredSettings
 
 
 @dataclass(frozen=True, eq=False)
+class Summed:
+    """Messages that were added up before, piece by piece."""
+
+    sums: Tensor  # (rows, d)
+
+    def summed(self, weight: Tensor) -> Tensor:
+        """Return the sums, whose weights are in them."""
+        return self.sums
+
+
+@dataclass(frozen=True, eq=False)
 class Offer:
     """What a layer's edges carry, by how much the model itself scales each, and what a node adds of its own."""
 
-    messages: Messages | MappedSums
+    messages: Messages | MappedSums | Summed
     scale: Tensor  # (E,)
     own: Tensor | None  # (targets, out)
 
@@ -94,7 +105,39 @@ class LayeredEncoder(nn.Module):
             offer = self._layer(depth).offer(nodes, prepared.relations[depth], edges)
         return self._layer(-1).receive(offer, edges.weights(edge_weight))
 
+    def inputs(self, entity: Tensor) -> Tensor:
+        """Return what the first layer reads of entities (n,): (n, d)."""
+        return self.entity.index_select(0, entity).to(self.relation.dtype)
+
+    def sums(self, depth: int, nodes: Tensor, edges: EdgeSlice, weight: Tensor) -> Tensor:
+        """Return the sums of a layer's messages, times the edges' weights (E,), of nodes (n, d): (targets, k, d)."""
+        received = self._layer(depth).offer(nodes, self.relations_by_layer()[depth], edges).received(weight)
+        return received.view(edges.num_targets, -1, received.size(1))
+
+    def after(self, depth: int, nodes: Tensor, sums: Tensor) -> Tensor:
+        """Return what a layer makes of nodes (n, d) and of their messages' sums (n, k, d): (n, out)."""
+        relations, layer = self.relations_by_layer()[depth], self._layer(depth)
+        offer = layer.offer(nodes, relations, _no_edges(nodes, relations.size(0) // 2))
+        return layer.receive(replace(offer, messages=Summed(sums.flatten(0, 1))), offer.scale)
+
     def _layer(self, depth: int) -> Layer:
         layer = self.layers[depth]
         assert isinstance(layer, Layer)
         return layer
+
+
+def _no_edges(nodes: Tensor, num_relations: int) -> EdgeSlice:
+    """Return a layer's edges where there are none."""
+    none = torch.empty(0, dtype=torch.long, device=nodes.device)
+    count = nodes.size(0)
+    return EdgeSlice(
+        index=slice(0),
+        source=none,
+        target=none,
+        relation=none,
+        norm=nodes.new_empty(0),
+        num_sources=count,
+        num_targets=count,
+        num_relations=num_relations,
+        reweighed=True,
+    )
