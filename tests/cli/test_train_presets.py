@@ -47,6 +47,7 @@ def test_a_preset_is_trained_with_what_is_said_beside_it(powerlink, paper_data, 
     assert tuple(there["model"]["widths"]) == preset.model.widths
     assert there["model"]["output_dropout"] == preset.model.output_dropout == 0.4
     expected = {"epochs": 1, "lr": 0.02, "seed": 3, "label_smoothing": 0.2, "schedule": "constant"}
+    expected |= {"neighbours": 0, "negatives": 0}  # all of it fits
     assert there["training"] == vars(preset.training) | expected
 
 

@@ -18,6 +18,10 @@ NO_DEFAULT = {
     "cost": "the explainer's own",
     "blocks": "as many, up to 5, as divide them",
     "image": "the squarest",
+    "batch_size": "256; 4096 of drawn neighbours",
+    "neighbours": "all, or 10 where that does not fit",
+    "negatives": "all, or 1024 where that does not fit",
+    "ranked_facts": "all, or as many as take a minute or two",
 }
 
 
