@@ -1,8 +1,8 @@
 """Graphs of millions of facts: what it takes to build, train, open and explain, and how that grows.
 
 Generated graphs whose neighbourhoods do not grow with them and whose facts can be learned (`planted_graph`), saved as
-graph folders. Every stage runs in a process of its own, so that its peak memory is its own: build the graph and save it;
-read it and train an epoch on drawn neighbourhoods and tails; open the model; explain test facts. Results go to
+graph folders. Every stage runs in a process of its own, so that its peak memory is its own: build the graph and save
+it; read it and train an epoch on drawn neighbourhoods and tails; open the model; explain test facts. Results go to
 results/scale_DEVICE.json, with the slopes of log seconds against log facts.
 
     python benchmarks/scale.py [--facts 1e6,5e6,2e7] [--device cuda --machine "one H200 GPU"]

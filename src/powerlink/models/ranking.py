@@ -15,7 +15,7 @@ from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split, Triples
 from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 
-LOGITS_AT_ONCE = 50_000_000  # that are ranked at a time: 200 MB, and about as much for each comparison
+LOGITS_AT_ONCE = 2**23, 2**27  # that a CPU, a GPU ranks at a time: 32 and 512 MiB, and as much for what is made of them
 SCORES_PER_RANKING, FEWEST_FACTS = 10**10, 1_000
 
 
@@ -186,7 +186,8 @@ def rank_facts(
     triples = both_ways(torch.from_numpy(_drawn(graph.facts(split), most, seed)).to(device), graph.num_relations)
     embeddings = embeddings or model.encode(messages)
     ranks = []
-    for part in triples.split(max(1, min(batch_size, LOGITS_AT_ONCE // max(graph.num_entities, 1)))):
+    at_once = LOGITS_AT_ONCE[device.type == "cuda"] // max(graph.num_entities, 1)
+    for part in triples.split(max(1, min(batch_size, at_once))):
         ranks.append(filtered_ranks(score_tails(model, embeddings, part[:, 0], part[:, 1]), part, known))
         if told is not None:
             told(len(part))

@@ -61,19 +61,23 @@ def plan_training(
     A training that does not fit either way is refused, before anything is made for it.
     """
     device = torch.device(device)
-    place = "GPU memory" if device.type == "cuda" else "memory"
+    on_cuda = device.type == "cuda"
+    place = "GPU memory" if on_cuda else "memory"
     free = free_memory(device)
     chosen = whole = settled(settings)
     why = ""
     if not whole.sampled:
-        needs, seconds = memory_needed(model, graph, whole), _epoch_seconds(model, graph, whole, device.type)
+        needs, seconds = (
+            memory_needed(model, graph, whole, on_cuda=on_cuda),
+            _epoch_seconds(model, graph, whole, device.type),
+        )
         if needs > SHARE * free:
             why = f"all of the graph in every step would need about {_gib(needs)}, and {_gib(free)} of {place} are free"
         elif seconds > LONGEST_EPOCH:
             why = f"with all of the graph in every step an epoch would take about {seconds / 3600:,.0f} h"
         chosen = _filled(settings, NEIGHBOURS, NEGATIVES) if why else whole
         why = "" if chosen == whole else why
-    needs = memory_needed(model, graph, chosen)
+    needs = memory_needed(model, graph, chosen, on_cuda=on_cuda)
     if needs > SHARE * free:
         mend = "a smaller --dim or --batch-size"
         if not (chosen.neighbours and chosen.negatives):
@@ -84,7 +88,9 @@ def plan_training(
     return TrainingPlan(chosen, needs, free, place, why)
 
 
-def memory_needed(model: ModelSettings, graph: KnowledgeGraph, settings: TrainingSettings) -> int:
+def memory_needed(
+    model: ModelSettings, graph: KnowledgeGraph, settings: TrainingSettings, *, on_cuda: bool = False
+) -> int:
     """Return about how many bytes a training takes at its highest, from the shapes alone."""
     entities, edges, widths = graph.num_entities, 2 * len(graph.train), model.widths
     held = PER_FACT * len(graph.all_facts) + PER_ENTITY * entities
@@ -104,8 +110,8 @@ def memory_needed(model: ModelSettings, graph: KnowledgeGraph, settings: Trainin
     )
     step += sum(VECTORS_PER_NODE * 4 * max(widths) * count for count in nodes[1:])
     step += PER_LOGIT * batch * min(settings.negatives or entities, entities)
-    whole = 3 * 4 * min(edges * max(widths), NUMBERS_AT_ONCE[0]) + 4 * 4 * entities * max(widths)
-    ranking = PER_LOGIT * min(512 * entities, LOGITS_AT_ONCE)
+    whole = 3 * 4 * min(edges * max(widths), NUMBERS_AT_ONCE[on_cuda]) + 4 * 4 * entities * max(widths)
+    ranking = PER_LOGIT * min(512 * entities, LOGITS_AT_ONCE[on_cuda])
     return int(held + (1 + COPIES) * weights + max(step, whole + ranking))
 
 
