@@ -9,6 +9,7 @@ import torch
 from powerlink.errors import DeviceError
 from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.memory import free_memory
+from powerlink.models.catalog import find_decoder
 from powerlink.models.link_model import NUMBERS_AT_ONCE, ModelSettings
 from powerlink.models.ranking import LOGITS_AT_ONCE
 from powerlink.models.training import TrainingSettings
@@ -23,9 +24,9 @@ SECONDS_PER_LOGIT = {"cpu": 3e-8, "cuda": 3e-10}
 # bytes
 PER_FACT = 200  # its two edges in the message graph, and what is known of it, while both are built
 PER_ENTITY = 300  # its name
-PER_LOGIT = 24  # of a step: itself, its slope, and what the loss makes of it
+PER_LOGIT = 28  # of a step: itself, its slope, and what the loss makes of it
 PER_EDGE = 150  # of a step: how kernels arrange it
-VECTORS_PER_EDGE, VECTORS_PER_NODE = 4, 12  # of a step, in every layer
+VECTORS_PER_EDGE, VECTORS_PER_NODE = 3, 12  # of a step, in every layer
 COPIES = 7  # of the weights: slopes, Adam's two moments, and the state as it is saved
 SHARE = 0.9  # of what is free that a plan may take
 
@@ -109,8 +110,10 @@ def memory_needed(
         heard[depth] * (PER_EDGE + VECTORS_PER_EDGE * 4 * max(widths[depth : depth + 2])) for depth in range(len(heard))
     )
     step += sum(VECTORS_PER_NODE * 4 * max(widths) * count for count in nodes[1:])
+    step += 4 * batch * find_decoder(model.decoder.name).numbers_per_query(model.decoder, widths[-1])
     step += PER_LOGIT * batch * min(settings.negatives or entities, entities)
-    whole = 3 * 4 * min(edges * max(widths), NUMBERS_AT_ONCE[on_cuda]) + 4 * 4 * entities * max(widths)
+    rows = 1 if on_cuda else 3  # a CPU makes the messages that a GPU makes on the way
+    whole = rows * 4 * min(edges * max(widths), NUMBERS_AT_ONCE[on_cuda]) + 4 * 4 * entities * max(widths)
     ranking = PER_LOGIT * min(512 * entities, LOGITS_AT_ONCE[on_cuda])
     return int(held + (1 + COPIES) * weights + max(step, whole + ranking))
 
