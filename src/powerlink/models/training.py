@@ -170,10 +170,9 @@ class Trainer:
                 for number, batch in enumerate(batches, start=done):
                     self._set_rate((number + 0.5) / (self.settings.epochs * len(batches)))
                     losses.append(self.step(batch) if self.sampled is None else self._sampled_step(batch, number))
-                    if self.told is not None and (seconds := pace.seconds(len(losses))) is not None:
-                        self.told(seconds)
-                        self.told = None
+                    self._tell(pace.seconds(len(losses)))
         loss = torch.stack(losses).mean().item()
+        self._tell(pace.whole())  # so few steps that none was timed alone
         if math.isnan(loss):
             raise ModelError(
                 f"training diverged in epoch {self.epoch}: the loss is not a number; a smaller --lr may help"
@@ -197,6 +196,11 @@ class Trainer:
         logits.backward(slope)
         self.optimizer.step()
         return loss
+
+    def _tell(self, seconds: float | None) -> None:
+        if self.told is not None and seconds is not None:
+            self.told(seconds)
+            self.told = None
 
     def _sampled_loss(self) -> SampledLoss:
         settings = self.settings
@@ -272,7 +276,11 @@ class _Pace:
 
     def __init__(self, steps: int, device: torch.device) -> None:
         self._steps, self._device = steps, device
-        self._start = 0.0
+        self._begin = self._start = time.perf_counter()
+
+    def whole(self) -> float:
+        """Say how long it has been, once all steps are done."""
+        return time.perf_counter() - self._begin
 
     def seconds(self, done: int) -> float | None:
         """Say how long all steps will take, once enough are done."""
