@@ -14,6 +14,7 @@ import argparse
 import json
 import multiprocessing
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -175,7 +176,7 @@ def main() -> None:
             rows.append(row)
             how = {name: value for name, value in vars(asked).items() if name not in ("folder", "machine")}
             found = {
-                "command": f"python benchmarks/scale.py --facts {asked.facts} --device {asked.device}",
+                "command": " ".join(["python benchmarks/scale.py", *sys.argv[1:]]),
                 "machine": asked.machine,
                 "threads": torch.get_num_threads(),
                 "date": date.today().isoformat(),

@@ -7,6 +7,9 @@ wherever they are, and is then more than twice as fast. Both are float32 through
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,18 @@ import torch
 from torch import Tensor, nn
 
 LEAST_WORK = 2**22  # multiplications; to call oneDNN costs more than to call MKL
+
+_shapes_vary: ContextVar[bool] = ContextVar("_shapes_vary", default=False)
+
+
+@contextmanager
+def shapes_that_vary() -> Iterator[None]:
+    """Leave oneDNN alone for a while: it compiles for every shape and keeps a thousand of them, megabytes each."""
+    token = _shapes_vary.set(True)
+    try:
+        yield
+    finally:
+        _shapes_vary.reset(token)
 
 
 def dense_product(rows: Tensor, matrix: Tensor) -> Tensor:
@@ -65,6 +80,7 @@ def _worth_it(rows: Tensor, matrix: Tensor) -> bool:
         and rows.device.type == "cpu"
         and rows.dtype == matrix.dtype == torch.float32
         and rows.size(0) * matrix.numel() >= LEAST_WORK
+        and not _shapes_vary.get()
         and not torch.is_autocast_enabled("cpu")
         and onednn_is_faster()
     )

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from powerlink.errors import ModelError
 from powerlink.graphs.message_graph import MessageGraph
+from powerlink.kernels.dense_product import shapes_that_vary
 from powerlink.kernels.fused import on_device
 from powerlink.kernels.host_memory import freed_memory_kept
 from powerlink.kernels.one_to_all import one_to_all_loss
@@ -216,7 +217,7 @@ class Trainer:
     def _sampled_step(self, batch: Tensor, number: int) -> Tensor:
         assert self.sampled is not None
         half = self.settings.precision == "mixed" and batch.is_cuda
-        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+        with torch.autocast("cuda", torch.bfloat16, enabled=half), shapes_that_vary():
             loss, graph = self.sampled(self.model, batch, key_of_step(self.settings.seed, self.epoch, number))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
