@@ -151,6 +151,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=8192)
     parser.add_argument("--explain", type=int, default=100)
     parser.add_argument("--folder", type=Path, help="where graphs and models go; a temporary folder if it is not said")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args()
     widths = (asked.dim,) * (asked.layers + 1)
     shape = ModelSettings(encoder=asked.encoder, decoder=asked.decoder, widths=widths)
@@ -165,7 +166,7 @@ def main() -> None:
         ranked_facts=1_000,
     )
     rows: list[dict[str, Stage]] = []
-    path = RESULTS / f"scale_{asked.device.split(':')[0]}.json"
+    path = asked.results / f"scale_{asked.device.split(':')[0]}.json"
     with tempfile.TemporaryDirectory(dir=asked.folder) as place:
         for facts in map(int, map(float, asked.facts.split(","))):
             folder = Path(place) / str(facts)
@@ -174,7 +175,7 @@ def main() -> None:
             row["train"] = apart(train, folder, shape, training, asked.device)
             row["explain"] = apart(explain, folder, asked.explain, asked.device)
             rows.append(row)
-            how = {name: value for name, value in vars(asked).items() if name not in ("folder", "machine")}
+            how = {name: value for name, value in vars(asked).items() if name not in ("folder", "machine", "results")}
             found = {
                 "command": " ".join(["python benchmarks/scale.py", *sys.argv[1:]]),
                 "machine": asked.machine,

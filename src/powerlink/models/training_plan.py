@@ -115,7 +115,9 @@ def memory_needed(
     rows = 1 if on_cuda else 3  # a CPU makes the messages that a GPU makes on the way
     whole = rows * 4 * min(edges * max(widths), NUMBERS_AT_ONCE[on_cuda]) + 4 * 4 * entities * max(widths)
     ranking = PER_LOGIT * min(512 * entities, LOGITS_AT_ONCE[on_cuda])
-    return int(held + (1 + COPIES) * weights + max(step, whole + ranking))
+    # what steps of ever other sizes leave behind is of no use to an evaluation, whose pieces are larger
+    working = step + whole + ranking if settings.sampled else max(step, whole + ranking)
+    return int(held + (1 + COPIES) * weights + working)
 
 
 def settled(settings: TrainingSettings) -> TrainingSettings:
