@@ -1,4 +1,4 @@
-"""A knowledge graph of any size whose neighbourhoods do not grow with it: communities, and few facts between them."""
+"""Knowledge graphs of any size whose neighbourhoods do not grow with them: communities, and few facts between them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
 COMMUNITY = 1_500  # entities
 FACTS_PER_ENTITY = 20  # so that a community has about as many edges as a neighbourhood of the paper's
 BETWEEN = 0.001  # share of the facts that lead into another community
+GROUPS, GROUP, SHIFTS = 128, 8, 4  # of a planted community: groups, entities of each, and ways from group to group
+ASTRAY = 0.05  # share of the planted facts that lead anywhere in their community
+HELD_OUT = 5_000  # facts for validation, and as many for testing
 
 
 def generated_facts(
@@ -41,3 +44,34 @@ def generated_graph(count: int, num_relations: int, seed: int = 0) -> KnowledgeG
         train[:0],
         train[:0],
     )
+
+
+def planted_graph(count: int, num_relations: int, seed: int = 0) -> KnowledgeGraph:
+    """Draw a graph of about `count` training facts that can be learned: a relation leads from a group to a group.
+
+    In every community relation r joins group g with group g XOR s(r), any member with any. Who knows groups and
+    relations is left with the few members that are not known: filtered, no model can expect a test MRR much above 0.4.
+    """
+    size, generator = GROUPS * GROUP, torch.Generator().manual_seed(seed)
+    num_entities = max(count // FACTS_PER_ENTITY, size) // size * size
+    shift = torch.arange(num_relations) % SHIFTS
+
+    def drawn(below: int) -> Tensor:
+        return torch.randint(0, below, (count + 2 * HELD_OUT,), generator=generator)
+
+    def astray(share: float) -> Tensor:
+        return torch.rand(count + 2 * HELD_OUT, generator=generator) < share
+
+    head, relation = drawn(num_entities), drawn(num_relations)
+    group = (head % size // GROUP) ^ shift[relation]
+    inside = head // size * size + torch.where(astray(ASTRAY), drawn(size), group * GROUP + drawn(GROUP))
+    tail = torch.where(astray(BETWEEN), drawn(num_entities), inside)
+    key = ((head * num_relations + relation) * num_entities + tail).unique()
+    key = key[torch.randperm(key.numel(), generator=generator)]
+    facts = torch.stack(
+        [key // num_entities // num_relations, key // num_entities % num_relations, key % num_entities], 1
+    )
+    valid, test, train = facts.split([HELD_OUT, HELD_OUT, len(facts) - 2 * HELD_OUT])
+    entities, relations = (tuple(map(str, range(n))) for n in (num_entities, num_relations))
+    splits = (part.clone().numpy() for part in (train, valid, test))
+    return KnowledgeGraph("planted", Names("entity", entities), Names("relation", relations), *splits)

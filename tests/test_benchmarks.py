@@ -510,3 +510,15 @@ def test_power_link_plus_is_measured_beside_its_peers_and_its_page_tells_it(tmp_
     assert "All 60 queries" in text
     page.draw(found, tmp_path / "fronts.png")
     assert (tmp_path / "fronts.png").stat().st_size > 10_000
+
+
+def test_a_planted_graph_is_trained_opened_and_explained_in_stages(tmp_path):
+    arguments = ("--facts", "2e4", "--explain", "2", "--dim", "8", "--batch-size", "512", "--results", str(tmp_path))
+    subprocess.run([sys.executable, ROOT / "benchmarks" / "scale.py", *arguments], check=True, capture_output=True)
+    told = json.loads((tmp_path / "scale_cpu.json").read_text())
+    (size,) = told["sizes"]
+    assert size["build"]["facts"] > 15_000
+    assert size["train"]["epoch seconds"] > 0
+    assert size["train"]["test"]["queries"] == 2_000
+    assert size["explain"]["explained"] == 2
+    assert all(size[stage]["peak resident GiB"] > 0.1 for stage in ("build", "train", "explain"))

@@ -6,8 +6,8 @@ That would differ between a run and its rerun, and the last digits of a number d
 
 from __future__ import annotations
 
-import contextlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +31,12 @@ MOST_QUERIES = 32  # what a kill can cost at most
 MOST_QUERIES_ON_A_GPU = 512  # where that many take seconds
 EDGES_PER_PIECE, LOGITS_PER_PIECE = 2_000_000, 20_000_000  # on a CPU: 1.2 GB and half of that
 EDGES_PER_PIECE_ON_A_GPU, LOGITS_PER_PIECE_ON_A_GPU = 32_000_000, 400_000_000  # busy only with much
+
+# where Linux says how much a group of processes may take and takes: of cgroups 2 and 1
+CGROUP_FILES = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ def physical(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**63
-    with contextlib.suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):
         machine = min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
     return machine
 
@@ -108,3 +114,29 @@ def ran_out_of_memory(error: Exception) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and "allocate memory" in str(error)
     )
+
+
+def free_memory(device: torch.device) -> int:
+    """Return how many bytes of a device's memory could be taken now: for plans alone, no number depends on it."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
+    left = [_from_meminfo()]
+    for limit, used in CGROUP_FILES:
+        with suppress(OSError, ValueError):  # no such file, or "max"
+            reclaimable = _reclaimable(Path(used).parent / "memory.stat")
+            left.append(int(Path(limit).read_text()) - int(Path(used).read_text()) + reclaimable)
+    return max(min(left), 0)
+
+
+def _from_meminfo() -> int:
+    """Return what the kernel says is available; where it says nothing, all that could be."""
+    with suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    return 2**63 - 1
+
+
+def _reclaimable(stat: Path) -> int:
+    """Return how much of a control group's memory is files that the kernel would drop."""
+    fields = dict(line.split(maxsplit=1) for line in stat.read_text().splitlines())
+    return int(fields.get("inactive_file", 0))

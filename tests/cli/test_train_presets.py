@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
 from command_line import FAMILIES, write_tables
 
+from powerlink.models import training_plan
 from powerlink.models.decoders import ConvE
 from powerlink.models.encoders import WGCN
 from powerlink.models.link_model import ModelSettings
@@ -39,6 +41,26 @@ def test_presets_are_listed_with_their_settings(powerlink):
     assert all(entry["note"] and entry["training"]["epochs"] for entry in listed)
 
 
+def test_a_training_says_what_it_takes_and_which_way_it_chose(powerlink, paper_data, tmp_path, monkeypatch):
+    said = ("train", "--data", paper_data, "--dim", 8, "--epochs", 1)
+    whole = powerlink(*said, "--out", tmp_path / "whole")
+    assert re.search(r"training needs about \d+\.\d GiB of \d+\.\d GiB of free memory", whole.said)
+    assert "a step" not in whole.said
+    monkeypatch.setattr(training_plan, "LONGEST_EPOCH", 0.0)
+    drawn = powerlink(*said, "--batch-size", 4, "--ranked-facts", 1, "--out", tmp_path / "drawn")
+    assert drawn.code == 0, drawn
+    assert "training on at most 10 neighbours a node and 1,024 drawn tails a step, 4 pairs at a time" in drawn.said
+    assert "(--neighbours 0 --negatives 0 takes all)" in drawn.said
+    assert re.search(r"an epoch takes about .*, all 1 about", drawn.said)
+    assert "facts, drawn by the seed)" in drawn.said
+    assert description(tmp_path / "drawn")["training"]["negatives"] == 1024
+    monkeypatch.setattr(training_plan, "free_memory", lambda device: 2**10)
+    refused = powerlink(*said, "--out", tmp_path / "refused")
+    assert refused.code != 0
+    assert "this training needs about" in refused.said
+    assert not (tmp_path / "refused").exists()
+
+
 def test_a_preset_is_trained_with_what_is_said_beside_it(powerlink, paper_data, tmp_path):
     said = ("--epochs", 1, "--lr", 0.02, "--seed", 3, "--label-smoothing", 0.2, "--schedule", "constant")
     outcome = powerlink("train", "--data", paper_data, "--preset", "rgcn-distmult", "--out", tmp_path / "m", *said)
@@ -47,6 +69,7 @@ def test_a_preset_is_trained_with_what_is_said_beside_it(powerlink, paper_data, 
     assert tuple(there["model"]["widths"]) == preset.model.widths
     assert there["model"]["output_dropout"] == preset.model.output_dropout == 0.4
     expected = {"epochs": 1, "lr": 0.02, "seed": 3, "label_smoothing": 0.2, "schedule": "constant"}
+    expected |= {"neighbours": 0, "negatives": 0}  # all of it fits
     assert there["training"] == vars(preset.training) | expected
 
 

@@ -117,3 +117,11 @@ def test_onednn_is_asked_where_mkl_leaves_wide_instructions_unused(processor, ca
 def test_a_product_asked_for_in_half_precision_stays_one(library):
     with torch.autocast("cpu", torch.bfloat16):
         assert not kernel._worth_it(drawn(4, 4), drawn(4, 4))
+
+
+def test_shapes_that_vary_are_left_to_mkl(library):
+    rows, matrix = drawn(8, 4), drawn(4, 6)
+    with kernel.shapes_that_vary():
+        assert not kernel._worth_it(rows, matrix)
+        assert torch.equal(dense_product(rows, matrix), rows @ matrix)
+    assert kernel._worth_it(rows, matrix) == (library == "onednn")

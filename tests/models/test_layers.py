@@ -7,6 +7,8 @@ import torch
 
 from builders import messages_of, model_of, random_rows
 from powerlink.errors import SettingsError
+from powerlink.models import link_model
+from powerlink.models.catalog import ENCODERS
 from powerlink.models.decoders.conve import ScalarNorm, squarest_image
 from powerlink.models.encoders.compgcn import compose
 from powerlink.models.link_model import ModelSettings, build_model
@@ -177,3 +179,22 @@ def test_conve_convolves_once_per_head_and_relation_however_many_tails_are_asked
     monkeypatch.setattr(model.decoder, "query", counted)
     torch.testing.assert_close(model.score(seen, triples), expected)
     assert sum(convolved) == 4
+
+
+@pytest.mark.parametrize("most", [1, 7, 10**6])
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("encoder", list(ENCODERS))
+def test_a_whole_graph_passed_in_pieces_is_encoded_as_at_once(encoder, layers, most, monkeypatch):
+    rows = random_rows(2, 20, 3, 90)
+    messages, model = messages_of(rows, 20, 3), model_of(encoder, "distmult", layers, 20, 3)
+    with torch.no_grad():
+        expected = model.encode(messages)
+        pieces = model.encoder.in_pieces(messages, most)
+        monkeypatch.setattr(link_model, "NUMBERS_AT_ONCE", (8 * most, 0))
+        found = model.encode(messages)
+    assert torch.allclose(pieces, expected.entity, rtol=1e-9)
+    assert torch.allclose(found.entity, expected.entity, rtol=1e-9)
+    assert torch.equal(found.relation, expected.relation)
+    assert torch.equal(found.bias, expected.bias)
+    learning = model.encode(messages)  # with slopes it is passed at once
+    assert learning.entity.requires_grad

@@ -105,3 +105,22 @@ def test_accuracy_is_the_mean_of_reciprocal_ranks_and_hits():
     assert accuracy.mrr == pytest.approx((1 + 0.4 + 0.1 + 1 / 11) / 4)
     assert (accuracy.hits_at_1, accuracy.hits_at_3, accuracy.hits_at_10) == (0.25, 0.5, 0.75)
     assert accuracy.queries == 4
+
+
+def test_of_a_large_split_a_seeded_sample_is_ranked_and_said_to_be_one():
+    rows = random_rows(0, 10, 2, 60)
+    graph = knowledge_graph(rows[20:], 10, 2, test=rows[:20])
+    model, messages = model_of("compgcn", "distmult", 1, 10, 2), MessageGraph.of(graph)
+    whole = rank_facts(model, graph, messages, "test").view(2, -1)
+    first, again, other = (
+        rank_facts(model, graph, messages, "test", most=5, seed=seed).view(2, -1) for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    drawn = [i for i in range(whole.size(1)) if (whole[:, i : i + 1] == first).all(0).any()]
+    assert len(drawn) >= 5, "tails and heads are of the same facts"
+    assert torch.equal(rank_facts(model, graph, messages, "test", most=20).view(2, -1), whole)
+    assert Accuracy.of(first.flatten(), of_facts=20).as_dict()["drawn_from"] == 40
+    assert "drawn_from" not in Accuracy.of(whole.flatten(), of_facts=20).as_dict()
+    embeddings = model.encode(messages)
+    assert torch.equal(rank_facts(model, graph, messages, "test", embeddings=embeddings).view(2, -1), whole)

@@ -10,10 +10,11 @@ import pytest
 from builders import knowledge_graph, random_rows, settings_of
 from powerlink import ModelSettings, TrainingSettings, load_graph, load_model
 from powerlink.errors import MismatchError, PowerlinkError
+from powerlink.models import training_plan
 from powerlink.models.checkpoint import save_model, start_folder
 from powerlink.models.ranking import Accuracy, rank_facts
 from powerlink.models.shards import save_weights
-from powerlink.run.train_folder import FolderTraining
+from powerlink.run.train_folder import FolderTraining, train
 
 N, R = 30, 2
 ROWS = random_rows(3, N, R, 70)
@@ -160,6 +161,44 @@ def test_a_kill_between_shards_does_not_leave_them_mixed_when_training_goes_anot
         pass
     assert job.accuracy["epoch"] == 4
     load_model(tmp_path)
+
+
+def test_what_a_training_takes_is_told_before_its_first_step_and_again_when_steps_were_timed(tmp_path):
+    graph = knowledge_graph(random_rows(1, N, R, 300), N, R)
+    told, before = [], []
+
+    def hear(plan):
+        told.append(plan)
+        before.append(not (tmp_path / "training.jsonl").exists())
+
+    train(graph, tmp_path, model=MODEL, training=TrainingSettings(epochs=2, batch_size=4, evaluate_every=1), told=hear)
+    assert before == [True, True]
+    assert 0 < told[0].memory < told[0].free
+    assert [plan.epoch_seconds is None for plan in told] == [True, False]
+    assert told[1].epoch_seconds > 0
+
+
+def test_a_sampled_training_goes_on_as_it_was_chosen_and_is_found_finished(tmp_path, monkeypatch):
+    open_settings = TrainingSettings(epochs=4, evaluate_every=2, batch_size=16, patience=100)
+    with monkeypatch.context() as patch:
+        patch.setattr(training_plan, "LONGEST_EPOCH", 0.0)  # too large for all of it
+        for report in FolderTraining(tmp_path / "m", GRAPH, MODEL, open_settings).run():
+            if report.epoch == 3:
+                break
+    job = FolderTraining(tmp_path / "m", GRAPH, MODEL, open_settings)  # where all of it would fit
+    assert (job.resumed_at, job.training.neighbours, job.training.negatives) == (2, 10, 1024)
+    assert [report.epoch for report in job.run()] == [3, 4]
+    assert FolderTraining(tmp_path / "m", GRAPH, MODEL, open_settings).finished
+    assert load_model(tmp_path / "m").calibration is None
+    with pytest.raises(MismatchError, match="neighbours 10, not 0"):
+        FolderTraining(tmp_path / "m", GRAPH, MODEL, TrainingSettings(**vars(open_settings) | {"neighbours": 0}))
+
+
+def test_a_drawn_part_of_a_split_is_saved_as_one(tmp_path):
+    training = TrainingSettings(**vars(TRAINING) | {"ranked_facts": 4})
+    _, job = trained(tmp_path, training)
+    assert job.accuracy["test"]["queries"] == job.accuracy["valid"]["queries"] == 8
+    assert job.accuracy["test"]["drawn_from"] == job.accuracy["valid"]["drawn_from"] == 12
 
 
 def test_another_precision_of_the_same_folder_is_refused(tmp_path):

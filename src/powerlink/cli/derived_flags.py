@@ -23,6 +23,10 @@ NO_DEFAULT = {
     "workers": "one a core, or one a GPU",
     "gpus_per_worker": "1 where there are any",
     "ray": "one that is begun here",
+    "batch_size": "256; 4096 of drawn neighbours",
+    "neighbours": "all, or 10 where that does not fit",
+    "negatives": "all, or 1024 where that does not fit",
+    "ranked_facts": "all, or as many as take a minute or two",
 }
 
 

@@ -23,6 +23,7 @@ from powerlink.settings import settings_of
 if TYPE_CHECKING:
     from powerlink.models.link_training import LinkTrainingSettings
     from powerlink.models.presets import Preset
+    from powerlink.models.training_plan import TrainingPlan
     from powerlink.run.train_folder import FolderTraining
 
 PANELS = {
@@ -191,8 +192,22 @@ def train_with_progress(
             console.print(f"{shown(out)} is already trained with these settings", soft_wrap=True)
         elif job.resumed_at:
             console.print(f"going on after epoch {job.resumed_at}")
+        job.told = _tell_plan
         _run(job)
     _tell(job)
+
+
+def _tell_plan(plan: TrainingPlan) -> None:
+    """Say what the training takes, before its first step, and how long, after its first ones."""
+    if plan.epoch_seconds is not None:
+        most = duration(plan.epoch_seconds * plan.settings.epochs)
+        console.print(f"an epoch takes about {duration(plan.epoch_seconds)}, all {plan.settings.epochs} about {most}")
+        return
+    console.print(f"training {plan}")
+    if plan.why:
+        console.print(f"training on {plan.way}: {plan.why} (--neighbours 0 --negatives 0 takes all)")
+    elif plan.settings.sampled:
+        console.print(f"training on {plan.way}")
 
 
 def _run(job: FolderTraining) -> None:
@@ -218,7 +233,9 @@ def _tell(job: FolderTraining) -> None:
     if accuracy is None:
         split, accuracy = "validation", job.accuracy.get("valid") or {}
     figures = ", ".join(f"{told} {accuracy.get(key, 0):.3f}" for key, told in FIGURES.items())
-    console.print(f"best at epoch {job.accuracy.get('epoch')}: {split} {figures}")
+    of = accuracy.get("drawn_from", 0) // 2
+    drawn = f" ({accuracy['queries'] // 2:,} of {of:,} facts, drawn by the seed)" if of else ""
+    console.print(f"best at epoch {job.accuracy.get('epoch')}: {split} {figures}{drawn}")
     if job.log:
         console.print(f"{counted(len(job.log), 'epoch')} in {duration(_seconds(job))}")
     console.print(f"model saved in {shown(job.folder)}", soft_wrap=True)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,18 @@ for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     os.environ.setdefault(_cache, str(SHAPES_KEPT))
 
 LEAST_WORK = 2**22  # multiplications; to call oneDNN costs more than to call MKL
+
+_shapes_vary: ContextVar[bool] = ContextVar("_shapes_vary", default=False)
+
+
+@contextmanager
+def shapes_that_vary() -> Iterator[None]:
+    """Leave oneDNN alone for a while: it compiles for every shape and keeps a thousand of them, megabytes each."""
+    token = _shapes_vary.set(True)
+    try:
+        yield
+    finally:
+        _shapes_vary.reset(token)
 
 
 def dense_product(rows: Tensor, matrix: Tensor) -> Tensor:
@@ -72,6 +87,7 @@ def _worth_it(rows: Tensor, matrix: Tensor) -> bool:
         and rows.device.type == "cpu"
         and rows.dtype == matrix.dtype == torch.float32
         and rows.size(0) * matrix.numel() >= LEAST_WORK
+        and not _shapes_vary.get()
         and not torch.is_autocast_enabled("cpu")
         and onednn_is_faster()
     )

@@ -32,8 +32,12 @@ def keys_of(seed: int, *columns: Tensor) -> Tensor:
 
 def keyed_uniform(keys: Tensor, count: int) -> Tensor:
     """Draw `count` numbers in [0, 1) for each key: (n, count) float32."""
-    position = mix(torch.arange(count, device=keys.device))
-    bits = mix(keys.unsqueeze(1) ^ position.unsqueeze(0))
+    return keyed_uniform_at(keys.unsqueeze(1), torch.arange(count, device=keys.device).unsqueeze(0))
+
+
+def keyed_uniform_at(keys: Tensor, position: Tensor) -> Tensor:
+    """Draw the numbers at some positions of some keys' sequences, both (…): (…) float32."""
+    bits = mix(keys ^ mix(position))
     return _shift(bits, 40).to(torch.float32) * 2.0**-24  # the top 24 bits fill a float32 exactly
 
 

@@ -12,9 +12,12 @@ from torch import Tensor, nn
 from powerlink.graphs.edges import Edges, EdgeSlice
 from powerlink.graphs.focus import focus
 from powerlink.models.catalog import find_decoder, find_encoder
-from powerlink.models.encoders.layered import Prepared
+from powerlink.models.encoders.layered import LayeredEncoder, Prepared
 from powerlink.models.model_settings import ModelSettings as ModelSettings  # noqa: PLC0414 - where it is looked for
 from powerlink.models.protocol import Abilities, Embeddings
+
+# edges × width of a whole graph that a CPU, a GPU passes at a time: 1 and 8 GiB a tensor
+NUMBERS_AT_ONCE = 2**28, 2**31
 
 
 class EncoderDecoder(nn.Module):
@@ -54,12 +57,26 @@ class EncoderDecoder(nn.Module):
 
     def encode(self, graph: Edges, edge_weight: Tensor | None = None) -> Embeddings:
         """Pass messages over the graph, each multiplied by its edge's weight (num_edges,)."""
+        if edge_weight is None and self._too_large(graph):
+            most = NUMBERS_AT_ONCE[graph.device.type == "cuda"] // max(self.settings.widths)
+            return self._embeddings(
+                graph, self.encoder.in_pieces(graph, max(most, 1)), self.encoder.relations_by_layer()[-1]
+            )
         return self._encode(graph, edge_weight, self.encoder.prepare(graph))
 
+    def _too_large(self, graph: Edges) -> bool:
+        """Say whether to pass a whole graph in pieces: asked without slopes, it need not be held at once."""
+        plain = type(self.encoder).forward is LayeredEncoder.forward
+        free = plain and not (self.training or torch.is_grad_enabled()) and graph.level is None and graph.heirs is None
+        return free and graph.num_edges * max(self.settings.widths) > NUMBERS_AT_ONCE[graph.device.type == "cuda"]
+
     def _encode(self, graph: Edges, edge_weight: Tensor | None, prepared: Prepared) -> Embeddings:
-        nodes = self.output_dropout(self.encoder(graph, edge_weight, prepared))
+        return self._embeddings(graph, self.encoder(graph, edge_weight, prepared), prepared.relations[-1])
+
+    def _embeddings(self, graph: Edges, nodes: Tensor, relations: Tensor) -> Embeddings:
+        nodes = self.output_dropout(nodes)
         bias = None if self.bias is None else graph.rows_of(self.bias)[: nodes.size(0)].to(nodes.dtype)
-        return Embeddings(nodes, prepared.relations[-1], bias)
+        return Embeddings(nodes, relations, bias)
 
     def inputs(self, entity: Tensor) -> Tensor:
         """Return what the first layer reads of entities (n,): (n, d)."""
@@ -135,6 +152,25 @@ class EncoderDecoder(nn.Module):
         with torch.autocast(query.device.type, enabled=False):  # a query may come in bf16, logits must not
             logits = self.decoder.match_all(query.to(tails.entity.dtype), tails.entity)
         return logits if tails.bias is None else logits + tails.bias
+
+    def score_some(
+        self, embeddings: Embeddings, head: Tensor, relation: Tensor, tails: Tensor, right: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Score some nodes as tails of all queries (n,), and single ones of single queries: logits (n, K) and (m,).
+
+        tails (K,); `right` are m queries and their tails. A query is made once.
+        """
+        owner, tail = right
+        query = self.decoder.query(
+            embeddings.entity.index_select(0, head), embeddings.relation.index_select(0, relation)
+        )
+        with torch.autocast(query.device.type, enabled=False):
+            query = query.to(embeddings.entity.dtype)
+            of_all = self.decoder.match_all(query, embeddings.entity.index_select(0, tails))
+            of_one = self.decoder.match(query.index_select(0, owner), embeddings.entity.index_select(0, tail))
+        if embeddings.bias is None:
+            return of_all, of_one
+        return of_all + embeddings.bias.index_select(0, tails), of_one + embeddings.bias.index_select(0, tail)
 
 
 def build_model(settings: ModelSettings, num_entities: int, num_relations: int, seed: int = 0) -> EncoderDecoder:

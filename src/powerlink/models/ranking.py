@@ -16,6 +16,9 @@ from powerlink.graphs.message_graph import MessageGraph, inverse_relation
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split, Triples
 from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 
+LOGITS_AT_ONCE = 2**23, 2**27  # that a CPU, a GPU ranks at a time: 32 and 512 MiB, and as much for what is made of them
+SCORES_PER_RANKING, FEWEST_FACTS = 10**10, 1_000
+
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -26,25 +29,28 @@ class Accuracy:
     hits_at_3: float
     hits_at_10: float
     queries: int
+    drawn_from: int | None = None  # queries that there are in all, where not all were asked
 
     @classmethod
-    def of(cls, ranks: Tensor) -> Accuracy:
-        """Summarise ranks (n,)."""
+    def of(cls, ranks: Tensor, of_facts: int | None = None) -> Accuracy:
+        """Summarise ranks (n,), perhaps of a part of so many facts."""
         ranks = ranks.double()
         if not ranks.numel():
             return cls(0.0, 0.0, 0.0, 0.0, 0)
+        drawn_from = 2 * of_facts if of_facts and 2 * of_facts > ranks.numel() else None
         at_1, at_3, at_10 = ((ranks <= k).double().mean().item() for k in (1, 3, 10))
-        return cls(ranks.reciprocal().mean().item(), at_1, at_3, at_10, ranks.numel())
+        return cls(ranks.reciprocal().mean().item(), at_1, at_3, at_10, ranks.numel(), drawn_from)
 
     def as_dict(self) -> dict[str, float]:
         """Return the figures under the names people know."""
-        return {
+        figures = {
             "mrr": self.mrr,
             "hits@1": self.hits_at_1,
             "hits@3": self.hits_at_3,
             "hits@10": self.hits_at_10,
             "queries": self.queries,
         }
+        return figures if self.drawn_from is None else {**figures, "drawn_from": self.drawn_from}
 
 
 class Known(Protocol):
@@ -178,6 +184,19 @@ def filtered_ranks(logits: Tensor, triples: Tensor, known: Known) -> Tensor:
     return 1 + above.double() + level.double() / 2
 
 
+def usual_facts(num_entities: int) -> int:
+    """Return how many facts are ranked at most where nobody says it: as many as take a minute or two."""
+    return max(FEWEST_FACTS, SCORES_PER_RANKING // (2 * max(num_entities, 1)))
+
+
+def _drawn(facts: Triples, most: int | None, seed: int) -> Triples:
+    """Draw facts (≤ most, 3) without repeats, in their order; all of them where there are not more."""
+    if most is None or len(facts) <= most:
+        return np.array(facts)
+    drawn = np.random.default_rng(seed).choice(len(facts), most, replace=False, shuffle=False)
+    return np.asarray(facts[np.sort(drawn)])
+
+
 @torch.no_grad()
 def rank_facts(
     model: LinkModel,
@@ -188,17 +207,22 @@ def rank_facts(
     batch_size: int = 512,
     known: Known | None = None,
     told: Callable[[int], None] | None = None,
+    most: int | None = None,
+    seed: int = 0,
+    embeddings: Embeddings | None = None,
 ) -> Tensor:
     """Rank every fact of a split in both directions: (2n,) — tails of all facts, then heads.
 
-    `told` hears how many queries were ranked, batch by batch.
+    Of a split of more than `most` facts, as many are drawn by the seed. `told` hears how many queries were ranked,
+    batch by batch. `embeddings` are the whole graph's, if they are there.
     """
     device = messages.device
     known = known or KnownTails.of(graph.all_facts, graph.num_relations, device)
-    triples = both_ways(torch.from_numpy(np.array(graph.facts(split))).to(device), graph.num_relations)
-    embeddings = model.encode(messages)
+    triples = both_ways(torch.from_numpy(_drawn(graph.facts(split), most, seed)).to(device), graph.num_relations)
+    embeddings = embeddings or model.encode(messages)
     ranks = []
-    for part in triples.split(batch_size):
+    at_once = LOGITS_AT_ONCE[device.type == "cuda"] // max(graph.num_entities, 1)
+    for part in triples.split(max(1, min(batch_size, at_once))):
         ranks.append(filtered_ranks(score_tails(model, embeddings, part[:, 0], part[:, 1]), part, known))
         if told is not None:
             told(len(part))

@@ -1,13 +1,15 @@
-"""Training: 1-to-all binary cross-entropy, best by validation MRR, resumable after a kill to the same result.
+"""Training: binary cross-entropy of all tails or of drawn ones, best by validation MRR, resumable after a kill to the
+same result.
 
-Every epoch draws its order and its dropout from (seed, epoch) alone, so an epoch can be run again, or first run after a
-restart, and give the same weights.
+Every epoch draws its order, its dropout and its neighbourhoods from (seed, epoch) alone, so an epoch can be run again,
+or first run after a restart, and give the same weights.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,16 +18,21 @@ from torch import Tensor
 
 from powerlink.errors import ModelError
 from powerlink.graphs.message_graph import MessageGraph
+from powerlink.kernels.dense_product import shapes_that_vary
 from powerlink.kernels.fused import on_device
 from powerlink.kernels.host_memory import freed_memory_kept
 from powerlink.kernels.one_to_all import one_to_all_loss
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
 from powerlink.models.link_model import EncoderDecoder
-from powerlink.models.ranking import Accuracy, KnownTails, rank_facts
+from powerlink.models.protocol import Embeddings
+from powerlink.models.ranking import Accuracy, KnownTails, rank_facts, usual_facts
 from powerlink.models.recorded_step import RecordedStep
+from powerlink.models.row_adam import adam_on_rows
+from powerlink.models.sampled_loss import SampledLoss, key_of_step
 from powerlink.models.training_settings import Precision
 from powerlink.models.training_settings import TrainingSettings as TrainingSettings  # noqa: PLC0414 - looked for here
 
+SETTLING_STEPS = 5
 WARM_UP = 0.2  # of a one-cycle schedule; the rest falls to nothing along a cosine
 
 
@@ -59,8 +66,10 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(
             model.parameters(), lr=lr, weight_decay=settings.weight_decay, fused=True, capturable=on_cuda
         )
-        self.batch_size = min(settings.batch_size, self.targets.pairs.size(0))
-        self.step = RecordedStep(self._step, self.batch_size, self.messages.device)
+        size = min(settings.pairs_per_step, self.targets.pairs.size(0))
+        self.step = RecordedStep(self._step, size, self.messages.device)
+        self.sampled = self._sampled_loss() if settings.sampled else None
+        self.told: Callable[[float], None] | None = None  # hears once how many seconds an epoch will take
         self.epoch = 0
         self.best_mrr = -1.0
         self.stale = 0  # evaluations since the best one
@@ -91,7 +100,22 @@ class Trainer:
         self.model.eval()
         split: Split = "valid" if len(self.graph.valid) else "train"
         with on_device(self.messages.device):
-            return Accuracy.of(rank_facts(self.model, self.graph, self.messages, split, known=self.known))
+            return self.accuracy_of(split)
+
+    @torch.no_grad()
+    def accuracy_of(self, split: Split, embeddings: Embeddings | None = None) -> Accuracy:
+        """Rank a split's facts, or as many of them as the settings say."""
+        ranks = rank_facts(
+            self.model,
+            self.graph,
+            self.messages,
+            split,
+            known=self.known,
+            most=self.settings.ranked_facts or usual_facts(self.graph.num_entities),
+            seed=self.settings.seed,
+            embeddings=embeddings,
+        )
+        return Accuracy.of(ranks, of_facts=len(self.graph.facts(split)))
 
     def train_epoch(self) -> float:
         """Go once over all (head, relation) pairs and return the mean loss."""
@@ -100,14 +124,17 @@ class Trainer:
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(self.settings.seed * 1_000_003 + self.epoch)
             order = torch.randperm(self.targets.pairs.size(0)).to(self.messages.device)
-            batches = _batches(order, self.settings.batch_size)
+            batches = _batches(order, self.settings.pairs_per_step)
+            pace = _Pace(len(batches), self.messages.device)
             done = (self.epoch - 1) * len(batches)
             losses = []
             with _products_in(self.settings.precision), on_device(self.messages.device):
                 for number, batch in enumerate(batches, start=done):
                     self._set_rate((number + 0.5) / (self.settings.epochs * len(batches)))
-                    losses.append(self.step(batch))
+                    losses.append(self.step(batch) if self.sampled is None else self._sampled_step(batch, number))
+                    self._tell(pace.seconds(len(losses)))
         loss = torch.stack(losses).mean().item()
+        self._tell(pace.whole())  # so few steps that none was timed alone
         if math.isnan(loss):
             raise ModelError(
                 f"training diverged in epoch {self.epoch}: the loss is not a number; a smaller --lr may help"
@@ -131,6 +158,43 @@ class Trainer:
         logits.backward(slope)
         self.optimizer.step()
         return loss
+
+    def _tell(self, seconds: float | None) -> None:
+        if self.told is not None and seconds is not None:
+            self.told(seconds)
+            self.told = None
+
+    def _sampled_loss(self) -> SampledLoss:
+        settings = self.settings
+        return SampledLoss.of(
+            self.messages,
+            self.targets,
+            self.model.num_layers,
+            neighbours=settings.neighbours or 0,
+            negatives=settings.negatives or 0,
+            smoothing=settings.label_smoothing,
+        )
+
+    def _sampled_step(self, batch: Tensor, number: int) -> Tensor:
+        assert self.sampled is not None
+        half = self.settings.precision == "mixed" and batch.is_cuda
+        with torch.autocast("cuda", torch.bfloat16, enabled=half), shapes_that_vary():
+            loss, graph = self.sampled(self.model, batch, key_of_step(self.settings.seed, self.epoch, number))
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        (group,) = self.optimizer.param_groups
+        for table, rows in graph.read.items():
+            if rows.grad is not None:
+                adam_on_rows(
+                    self.optimizer.state[table],
+                    table,
+                    graph.entity,
+                    rows.grad,
+                    lr=group["lr"],
+                    weight_decay=group["weight_decay"],
+                )
+        return loss.detach()
 
     def _set_rate(self, progress: float) -> None:
         """Set the learning rate for a step at a share of the whole training."""
@@ -167,6 +231,31 @@ class Trainer:
                 }
         self.epoch, self.best_mrr = int(counters["epoch"]), counters["best_mrr"]
         self.stale = int(counters["stale"])
+
+
+class _Pace:
+    """Measures the first steps of an epoch, without the very first ones: libraries and allocators settle in them."""
+
+    def __init__(self, steps: int, device: torch.device) -> None:
+        self._steps, self._device = steps, device
+        self._begin = self._start = time.perf_counter()
+
+    def whole(self) -> float:
+        """Say how long it has been, once all steps are done."""
+        return time.perf_counter() - self._begin
+
+    def seconds(self, done: int) -> float | None:
+        """Say how long all steps will take, once enough are done."""
+        if done == SETTLING_STEPS:
+            self._start = self._now()
+        if done < SETTLING_STEPS + 1 or (done < SETTLING_STEPS + 10 and time.perf_counter() - self._start < 2):
+            return None
+        return (self._now() - self._start) / (done - SETTLING_STEPS) * self._steps
+
+    def _now(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        return time.perf_counter()
 
 
 def one_cycle(progress: float) -> float:

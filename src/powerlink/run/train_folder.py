@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,14 @@ from powerlink.models.checkpoint import (
     start_folder,
 )
 from powerlink.models.link_model import ModelSettings, build_model
-from powerlink.models.ranking import Accuracy, rank_facts
 from powerlink.models.session import Session
 from powerlink.models.shards import load_weights, matches
 from powerlink.models.training import EpochReport, Trainer, TrainingSettings
+from powerlink.models.training_plan import TrainingPlan, plan_training, settled
 from powerlink.report.learning_curve import LOG, write_learning_curve
 from powerlink.run.claim import claimed
+
+CHOSEN = ("neighbours", "negatives", "batch_size")  # by the plan where nothing is said
 
 
 class FolderTraining:
@@ -61,17 +63,25 @@ class FolderTraining:
         self.half = half
         self.accuracy: dict[str, Any] = {}
         self.log: list[dict[str, Any]] = []  # a line per epoch, as in training.jsonl
-        self.identity = json.dumps(
-            {"model": asdict(model), "training": asdict(training), "graph": graph.fingerprint, "half": half},
-            sort_keys=True,
-        )
+        self.told: Callable[[TrainingPlan], None] | None = None  # hears the plan, and again when steps were timed
         self.resumed_at = self.saved_at = 0  # the epoch a restart went on behind, and the one the next would
         self.finished = self._already_finished()
         if self.finished:
             return
+        state = load_resume(folder)
+        if state is not None:
+            self._check_same(json.loads(state[2]))
+        self.plan = plan_training(model, graph, self.training, device)
+        self.training = self.plan.settings
+        self.identity = json.dumps(
+            {"model": asdict(model), "training": asdict(self.training), "graph": graph.fingerprint, "half": half},
+            sort_keys=True,
+        )
         network = build_model(model, graph.num_entities, graph.num_relations, training.seed)
-        self.trainer = Trainer(network, graph, training, device)
-        self.resumed_at = self.saved_at = self._resume()
+        self.trainer = Trainer(network, graph, self.training, device)
+        if state is not None:
+            self.trainer.restore(*state[:2])
+        self.resumed_at = self.saved_at = self.trainer.epoch
         start_folder(folder, graph, force=force)
 
     def run(self) -> Iterator[EpochReport]:
@@ -81,6 +91,9 @@ class FolderTraining:
         self.log = self._log_up_to(self.trainer.epoch)
         # A kill while the best weights were being replaced: the next evaluated ones must take their place.
         lost = self.resumed_at > 0 and not matches(self.folder, read_description(self.folder)["files"])
+        if self.told is not None:
+            self.told(self.plan)
+            self.trainer.told = self._hear_pace
         reports = self.trainer.run()
         try:
             start = time.perf_counter()
@@ -103,6 +116,11 @@ class FolderTraining:
             raise
         self._finish()
 
+    def _hear_pace(self, seconds: float) -> None:
+        self.plan = replace(self.plan, epoch_seconds=seconds)
+        if self.told is not None:
+            self.told(self.plan)
+
     def _finish(self) -> None:
         """Judge the best weights, as they are saved, on the test split and close the folder."""
         trainer = self.trainer
@@ -113,11 +131,10 @@ class FolderTraining:
         trainer.model.load_state_dict(tensors)
         trainer.model.eval()
         accuracy = dict(description["accuracy"])
-        if len(self.graph.test):
-            ranks = rank_facts(trainer.model, self.graph, trainer.messages, "test", known=trainer.known)
-            accuracy["test"] = Accuracy.of(ranks).as_dict()
         with torch.no_grad(), on_device(trainer.messages.device):
             embeddings = trainer.model.encode(trainer.messages)
+            if len(self.graph.test):
+                accuracy["test"] = trainer.accuracy_of("test", embeddings).as_dict()
             calibration = calibrate(trainer.model, self.graph, embeddings, trainer.known)
         write_learning_curve(self.folder)
         self._save(accuracy, finished=True, calibration=calibration)
@@ -155,21 +172,15 @@ class FolderTraining:
         self.accuracy = description["accuracy"]
         return bool(description["finished"])
 
-    def _resume(self) -> int:
-        state = load_resume(self.folder)
-        if state is None:
-            return 0
-        tensors, counters, identity = state
-        self._check_same(json.loads(identity))
-        self.trainer.restore(tensors, counters)
-        return self.trainer.epoch
-
     def _check_same(self, there: dict[str, Any]) -> None:
-        """Refuse to go on with, or to overwrite, a training that was set up differently."""
+        """Refuse to go on with, or to overwrite, a training that was set up differently; adopt what it chose itself."""
         if there["graph"] != self.graph.fingerprint:
             raise MismatchError(f"{self.folder} holds a model of another graph: choose another --out, or delete it")
         # What an older version did not know of, it did as the default does.
         model, training = read_settings(self.folder, there)
+        training = settled(training)
+        chosen = {name: getattr(training, name) for name in CHOSEN if getattr(self.training, name) is None}
+        self.training = replace(self.training, **chosen)
         for earlier, asked in ((model.flat(), self.model.flat()), (vars(training), vars(self.training))):
             for name, value in asked.items():
                 if earlier.get(name) != value:
@@ -204,14 +215,18 @@ def train(
     device: torch.device | str = "cpu",
     half: bool = False,
     force: bool = False,
+    told: Callable[[TrainingPlan], None] | None = None,
 ) -> Session:
     """Train a model into a folder, or finish what is there, and return it ready to be asked.
 
-    A folder in which somebody else keeps weights or a graph is refused unless `force`.
+    A folder in which somebody else keeps weights or a graph is refused unless `force`. `told` hears before the first
+    step what the training needs, and again, with an epoch's seconds, once the first steps were timed.
     """
     settings = model or ModelSettings(), training or TrainingSettings()
     with claimed(Path(out), folder=True), plain_torch(device), torch.enable_grad():
-        for _ in FolderTraining(Path(out), graph, *settings, device, half=half, force=force).run():
+        job = FolderTraining(Path(out), graph, *settings, device, half=half, force=force)
+        job.told = told
+        for _ in job.run():
             pass
     return load_model(out, device)
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from powerlink.kernels.dense_product import Linear
 from powerlink.models.decoders.weightless import DistMult
-from powerlink.models.part import ConvESettings, squarest_image
+from powerlink.models.part import ConvESettings, PartSettings, squarest_image
 
 
 class ConvE(DistMult):
@@ -17,10 +17,8 @@ class ConvE(DistMult):
 
     def __init__(self, settings: ConvESettings, width: int) -> None:
         super().__init__()
-        rows, columns = self.image = settings.fitted((width,)).image or squarest_image(width)
+        self.image, kernel, features = _sizes(settings, width)
         filters = settings.filters
-        kernel = min(settings.kernel, 2 * rows, columns)
-        features = filters * (2 * rows - kernel + 1) * (columns - kernel + 1)
         self.kernel = kernel
         self.interleave = settings.interleave
         self.image_norm = ScalarNorm()
@@ -31,6 +29,12 @@ class ConvE(DistMult):
         self.project = nn.Sequential(
             Linear(features, width), nn.Dropout(settings.hidden_dropout), nn.BatchNorm1d(width), nn.ReLU()
         )
+
+    @classmethod
+    def numbers_per_query(cls, settings: PartSettings, width: int) -> int:
+        """Return about how many numbers a step that learns holds for one query: its feature maps, there and back."""
+        assert isinstance(settings, ConvESettings)
+        return 4 * _sizes(settings, width)[2]
 
     def first_scale(self, width: int, num_entities: int) -> float:
         """Return how large an untrained encoder's vectors should be."""
@@ -98,6 +102,13 @@ class ConvE(DistMult):
             mean, variance = batch_mean, batch_variance
         scale = norm.weight * (variance + norm.eps).rsqrt()
         return torch.cat([filters * scale, (norm.bias - mean * scale).unsqueeze(0)])
+
+
+def _sizes(settings: ConvESettings, width: int) -> tuple[tuple[int, int], int, int]:
+    """Return the image of one vector, the filters' height and width, and how many features they make."""
+    rows, columns = settings.fitted((width,)).image or squarest_image(width)
+    kernel = min(settings.kernel, 2 * rows, columns)
+    return (rows, columns), kernel, settings.filters * (2 * rows - kernel + 1) * (columns - kernel + 1)
 
 
 class ScalarNorm(nn.Module):

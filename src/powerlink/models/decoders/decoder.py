@@ -18,6 +18,11 @@ class Decoder(nn.Module):
     def __init__(self, settings: PartSettings | None = None, width: int = 0) -> None:
         super().__init__()
 
+    @classmethod
+    def numbers_per_query(cls, settings: PartSettings, width: int) -> int:
+        """Return about how many numbers a step that learns holds for one query: a plan asks before anything is made."""
+        return 4 * width
+
     def first_scale(self, width: int, num_entities: int) -> float:
         """Return how large an untrained encoder's vectors should be: small relations keep logits small as it is."""
         return 1.0

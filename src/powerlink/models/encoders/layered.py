@@ -120,6 +120,19 @@ class LayeredEncoder(nn.Module):
         offer = layer.offer(nodes, relations, _no_edges(nodes, relations.size(0) // 2))
         return layer.receive(replace(offer, messages=Summed(sums.flatten(0, 1))), offer.scale)
 
+    def in_pieces(self, graph: Edges, most: int) -> Tensor:
+        """Return the same vectors (n, d) of a graph all of whose nodes are wanted, `most` edges or a node at a time.
+
+        Only for a model that does not learn: a norm must not look at what is passed together.
+        """
+        relations = self.relations_by_layer()
+        nodes = graph.rows_of(self.entity).to(relations[0].dtype)
+        cuts = _cuts(graph.row, most)
+        for depth in range(len(self.layers)):
+            layer, table = self._layer(depth), relations[depth]
+            nodes = torch.cat([_pass_piece(layer, nodes, table, graph, first, last) for first, last in cuts])
+        return nodes
+
     def _layer(self, depth: int) -> Layer:
         layer = self.layers[depth]
         assert isinstance(layer, Layer)
@@ -141,3 +154,33 @@ def _no_edges(nodes: Tensor, num_relations: int) -> EdgeSlice:
         num_relations=num_relations,
         reweighed=True,
     )
+
+
+def _cuts(row: Tensor, most: int) -> list[tuple[int, int]]:
+    """Cut the rows of a pointer into runs first … last − 1 of at most `most` entries, or of one row."""
+    cuts, first, size = list[tuple[int, int]](), 0, row.numel() - 1
+    while first < size:
+        last = int(torch.searchsorted(row, row[first] + most, right=True)) - 1
+        last = min(max(last, first + 1), size)
+        cuts.append((first, last))
+        first = last
+    return cuts
+
+
+def _pass_piece(layer: Layer, nodes: Tensor, relations: Tensor, graph: Edges, first: int, last: int) -> Tensor:
+    """Pass the messages for targets first … last − 1 alone: nodes (n, in) → (last − first, out)."""
+    index = slice(int(graph.row[first]), int(graph.row[last]))
+    sources, place = graph.source[index].unique(return_inverse=True)
+    piece = EdgeSlice(
+        index=index,
+        source=place + (last - first),
+        target=graph.target[index] - first,
+        relation=graph.relation[index],
+        norm=graph.norm[index],
+        num_sources=last - first + sources.numel(),
+        num_targets=last - first,
+        num_relations=graph.num_relations,
+        reweighed=True,
+    )
+    read = torch.cat([nodes[first:last], nodes.index_select(0, sources)])
+    return layer.receive(layer.offer(read, relations, piece), piece.weights(None))
