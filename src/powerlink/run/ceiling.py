@@ -37,10 +37,11 @@ def budget_for(session: Session, memory: int | None, *, learns: bool = False) ->
     `learns`: the explainer learns a mask.
     """
     device = session.messages.device
-    there = held_by(session) + (OPTIMISER if learns else 0)
+    held = held_by(session)
+    there = held + (OPTIMISER if learns else 0)
     ceiling = int(SHARE_OF_THE_MACHINE * physical(device)) if memory is None else memory
     if memory is not None:
-        _check(memory, there, there + max(_least(session), _opening(session)))
+        _check(memory, there, max(there + _least(session), held + _opening(session)))
     left = max(ceiling - there, 1)
     if left * SHARE_OF_A_PIECE < session.messages.num_edges * BYTES_PER_COPIED_EDGE:
         left = max(left - _between_layers(session), 1)
@@ -82,8 +83,12 @@ def check_opening(folder: Path, memory: int) -> None:
 
 def _check(memory: int, there: int, least: int) -> None:
     if memory < least:
-        told = f"{memory / 2**30:.3g} GiB of memory are too little: the model and its graph take {there / 2**30:.1f}"
-        raise DeviceError(f"{told}, and {least / 2**30:.1f} are needed in all: say --memory {_upwards(least)}, or more")
+        told = (
+            f"{memory / 2**30:.3g} GiB of memory are too little: the model and its graph take {there / 2**30:.1f} GiB"
+        )
+        raise DeviceError(
+            f"{told}, and {least / 2**30:.1f} GiB are needed in all: say --memory {_upwards(least)}, or more"
+        )
 
 
 def _upwards(count: int) -> float:
