@@ -21,6 +21,7 @@ from pages import (
     speed,
     training_speed,
     umls_models,
+    workers,
 )
 from pages.markdown import Result
 
@@ -34,7 +35,9 @@ PAGES: dict[str, Callable[[Result], str]] = {  # saved results of this name → 
     "compare_umls": compare_umls.text,
     "paper_protocol": paper_protocol.text,
     "power_link_plus": power_link_plus.text,
+    "spread": workers.text,
 }
+PAGE_NAMES = {"spread": "workers"}
 
 
 def pages() -> dict[str, str]:
@@ -42,7 +45,7 @@ def pages() -> dict[str, str]:
     texts = {}
     for name, write in PAGES.items():
         if (path := RESULTS / f"{name}.json").is_file():
-            texts[f"{name.replace('_', '-')}.md"] = write(json.loads(path.read_text("utf-8")))
+            texts[f"{PAGE_NAMES.get(name, name).replace('_', '-')}.md"] = write(json.loads(path.read_text("utf-8")))
     texts["reasons.md"] = reasons.text(reasons.saved(RESULTS))
     texts["speed.md"] = speed.text(speed.saved(RESULTS))
     texts["training-speed.md"] = training_speed.text(*training_speed.saved(RESULTS))
