@@ -88,14 +88,12 @@ def explain(
 
     Another explainer:  … --explainer gnn-explainer --set entropy_weight=0.5
     """
-    triple = (head, relation, tail)
-    _check_source(triple, split, queries)
+    _check_source(triple := (head, relation, tail), split, queries)
     settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
     how: dict[str, Any] = {"explainer": maker, "settings": settings, "seed": seed, "limit": limit, "out": out}
     how |= {"which": "predicted" if only_predicted else "all", "memory": memory and int(memory * 2**30)}
-    if how["memory"] and pick_device(device).type == "cpu":
-        check_opening(Path(model), how["memory"])
-    session = open_model(model, pick_device(device))
+    check_opening(Path(model), on := pick_device(device), how["memory"])
+    session = open_model(model, on)
     with kept_in(out), timed() as seconds, telling() as told:
         facts = distinct(_facts(session, triple, split, queries))
         found = explain_many(session, facts, rank_heads=rank_heads, told=_noting(told, out), **how)
