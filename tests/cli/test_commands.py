@@ -182,12 +182,15 @@ def test_one_triple_is_explained_in_cards(powerlink, model):
 
 def test_a_profile_tells_the_stages_apart_from_the_result_and_memory_changes_only_the_batches(powerlink, model):
     usual = powerlink("explain", model, *ONE, "--json")
-    outcome = powerlink("explain", model, *ONE, "--json", "--profile", "--memory", 0.001)
+    outcome = powerlink("explain", model, *ONE, "--json", "--profile", "--memory", 8)
     assert outcome.code == 0
     assert outcome.out == usual.out
     assert re.search(r"1 explanation in [\d.]+ s", outcome.err)
     assert re.search(r"[\d.]+ s +\d+%  score edges\n", outcome.err)
     assert powerlink("explain", model, *ONE, "--memory", 0).code == 2
+    refused = powerlink("explain", model, *ONE, "--memory", 0.001)
+    assert refused.code == 1
+    assert "0.001 GiB of memory are too little" in refused.err
 
 
 def test_one_triple_is_explained_in_json(powerlink, model, tmp_path):

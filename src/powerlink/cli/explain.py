@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import powerlink
-from powerlink.cli.console import console, errors, kept_in, pick_device, print_line, shown, telling
+from powerlink.cli.console import console, errors, kept_in, print_line, shown, telling
 from powerlink.cli.derived_flags import taken, with_flags
 from powerlink.cli.naming import check_there, opened
 from powerlink.cli.options import (
@@ -91,11 +91,7 @@ def explain(
     settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
     how: dict[str, Any] = {"explainer": maker, "settings": settings, "seed": seed, "limit": limit, "out": out}
     how |= {"which": "predicted" if only_predicted else "all", "memory": memory and int(memory * 2**30)}
-    if how["memory"] and pick_device(device).type == "cpu":
-        from powerlink.run.ceiling import check_opening
-
-        check_opening(Path(model), how["memory"])
-    session = opened(model, device)
+    session = opened(model, device, how["memory"])
     with kept_in(out), timed() as seconds, telling() as told, workforce.hire(session.messages.device) as executor:
         how |= {"rank_heads": rank_heads, "executor": executor, "told": _noting(told, out)}
         found = powerlink.explain_many(session, _facts(session, triple, split, queries), **how)

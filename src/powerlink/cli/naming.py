@@ -22,12 +22,14 @@ def check_there(*sources: str) -> None:
             read_description(Path(source))
 
 
-def opened(source: str, device: Device) -> Session:
-    """Open a model where a wish says."""
+def opened(source: str, device: Device, memory: int | None = None) -> Session:
+    """Open a model where a wish says, if it fits into so many bytes of `memory`."""
     check_there(source)
+    from powerlink.run.ceiling import check_opening
     from powerlink.sources import open_model
 
-    return open_model(source, pick_device(device))
+    check_opening(Path(source), on := pick_device(device), memory)
+    return open_model(source, on)
 
 
 def listed(option: str, text: str) -> list[str]:
