@@ -40,6 +40,7 @@ class Session:
     hash: str  # of what the model is made of
     saved_calibration: Calibration | None = None
     source: str = ""  # where another process can open it, if somebody said so
+    mapped: bool = False  # its graph is mapped from a file, and was not built
 
     @classmethod
     def of(
@@ -56,12 +57,13 @@ class Session:
         whole: Embeddings | None = None,
     ) -> Session:
         """Encode the whole graph once, where that is not done. The model must already be on the device."""
+        mapped = messages is not None
         with plain_torch(device), torch.no_grad():
             messages, asked = messages or MessageGraph.of(graph, device), settled(model)
             whole = whole or _encoded(asked, messages)
             known = KnownFacts.of(graph, messages)
         label, digest = name or type(model).__name__, hash or hash_of(model)
-        return cls(graph, model, asked, messages, whole, known, label, digest, calibration, source)
+        return cls(graph, model, asked, messages, whole, known, label, digest, calibration, source, mapped)
 
     @cached_property
     def calibration(self) -> Calibration | None:

@@ -18,6 +18,7 @@ from pyarrow import ArrowException, parquet
 from powerlink.errors import DeviceError
 from powerlink.kernels.host_memory import freed_memory_returned
 from powerlink.memory import BYTES_PER_COPIED_EDGE, BYTES_PER_EDGE, BYTES_PER_LOGIT, SHARE_OF_A_PIECE, Budget, physical
+from powerlink.models.mapped import SEAL
 from powerlink.models.session import Session
 
 LIBRARIES = 500 * 2**20  # torch, pyarrow and the rest, with what they keep for themselves
@@ -80,7 +81,8 @@ def check_opening(folder: Path, device: torch.device, memory: int | None) -> Non
     facts, edges = counts["train"] + counts["valid"] + counts["test"], 2 * counts["train"]
     there = LIBRARIES + BYTES_PER_HELD_EDGE * edges + BYTES_PER_HELD_FACT * facts + 2 * weights
     there += BYTES_PER_NAME * (counts["entities"] + counts["relations"])
-    _check(memory, there, there + max(LEAST, BYTES_PER_OPENED_EDGE * edges))
+    building = 0 if (folder / SEAL).is_file() else BYTES_PER_OPENED_EDGE * edges
+    _check(memory, there, there + max(LEAST, building))
 
 
 def _check(memory: int, there: int, least: int) -> None:
@@ -123,7 +125,8 @@ def _least(session: Session) -> int:
 
 def _opening(session: Session) -> int:
     """Count what opening it took for a while."""
-    return 0 if session.messages.device.type == "cuda" else BYTES_PER_OPENED_EDGE * session.messages.num_edges
+    built = not session.mapped and session.messages.device.type == "cpu"
+    return BYTES_PER_OPENED_EDGE * session.messages.num_edges if built else 0
 
 
 def _between_layers(session: Session) -> int:
