@@ -18,6 +18,7 @@ from pages import (
     paper_protocol,
     power_link_plus,
     reasons,
+    scale,
     speed,
     training_speed,
     umls_models,
@@ -47,6 +48,7 @@ def pages() -> dict[str, str]:
         if (path := RESULTS / f"{name}.json").is_file():
             texts[f"{PAGE_NAMES.get(name, name).replace('_', '-')}.md"] = write(json.loads(path.read_text("utf-8")))
     texts["reasons.md"] = reasons.text(reasons.saved(RESULTS))
+    texts["scale.md"] = scale.text(scale.saved(RESULTS))
     texts["speed.md"] = speed.text(speed.saved(RESULTS))
     texts["training-speed.md"] = training_speed.text(*training_speed.saved(RESULTS))
     trained = sorted((RESULTS / "models").glob("*.json"))
