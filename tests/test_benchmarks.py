@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -87,6 +88,17 @@ def test_a_sweep_writes_a_file_a_model_and_a_line_each(sweep, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     assert sweep(*FAST)[1] == lines, "what is done is told again, not done again"
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == before
+
+
+def test_a_sweep_on_workers_trains_the_same_models(sweep, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))  # workers import the script, too
+    code, lines, errors = sweep(*FAST, "--executor", "processes", "--workers", "2")
+    assert (code, errors) == (0, "")
+    hashes = {name: load_model(tmp_path / "models" / name.replace("/", "_")).hash for name in NAMES}
+    shutil.rmtree(tmp_path / "models")
+    shutil.rmtree(tmp_path / "results")
+    assert {line.split()[0] for line in sweep(*FAST)[1]} == {line.split()[0] for line in lines}
+    assert hashes == {name: load_model(tmp_path / "models" / name.replace("/", "_")).hash for name in NAMES}
 
 
 def test_another_configuration_is_another_try_and_validation_chooses(sweep, tmp_path):
