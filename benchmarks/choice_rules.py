@@ -29,6 +29,7 @@ from families import family, follows_a_rule
 from powerlink import ExplainSettings, KnowledgeGraph, ModelSettings, Session, TrainingSettings, load_model, train
 from powerlink.evidence import EvidenceBatch
 from powerlink.explainers.proposals import Proposing
+from powerlink.explainers.protocol import Wish
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kg.known_files import read_known_reasons
 from powerlink.models.checkpoint import versions
@@ -159,7 +160,7 @@ def candidates(session: Session, query: Tensor) -> tuple[ComputationGraph, Evide
     settings = ExplainSettings()
     graph = computation_graph(session, query[None].to(session.messages.device), settings)
     oracle = Removal.of(session, graph)
-    proposing = Proposing(oracle, graph, settings.wish, seed=0)
+    proposing = Proposing(oracle, graph, Wish.of(settings), seed=0)
     paths = proposing(DEFAULT_EXPLAINER, settings.also_consider, everywhere=True).candidates.evidence
     return graph, paths, measure_carried(oracle.precisely(), graph, paths)
 

@@ -543,7 +543,8 @@ def test_a_disk_that_fills_while_training_keeps_the_model_that_is_there(powerlin
 def test_a_lack_of_memory_is_told(powerlink, families, tmp_path):
     outcome = powerlink("train", "--data", families, "--dim", 10**13, "--out", tmp_path / "m")
     assert outcome.code == 1
-    assert "there is not enough memory" in outcome.err
+    assert "this training needs about" in outcome.err
+    assert "choose a smaller --dim or --batch-size" in outcome.err
 
 
 # --- the terminal ---

@@ -14,8 +14,8 @@ from powerlink.errors import DeviceError
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
 from powerlink.models import training_plan
 from powerlink.models.link_model import ModelSettings
-from powerlink.models.training import BATCH, SAMPLED_BATCH, TrainingSettings
 from powerlink.models.training_plan import NEGATIVES, NEIGHBOURS, memory_needed, plan_training
+from powerlink.models.training_settings import BATCH, SAMPLED_BATCH, TrainingSettings
 
 GIB = 2**30
 SHAPE = ModelSettings(widths=(16, 16, 16))

@@ -85,8 +85,7 @@ def explain(
 
     Another explainer:  … --explainer gnn-explainer --set entropy_weight=0.5
     """
-    _check_source(triple := (head, relation, tail), split, queries)
-    check_there(model)
+    _check_source(model, triple := (head, relation, tail), split, queries)
     workforce = taken(given, Workforce)
     settings, maker = _settings(explainer, given | ({"weights": str(weights)} if weights else {}), own or [])
     how: dict[str, Any] = {"explainer": maker, "settings": settings, "seed": seed, "limit": limit, "out": out}
@@ -137,13 +136,14 @@ def _settings(explainer: str, given: dict[str, Any], own: list[str]) -> tuple[Ex
     return ExplainSettings(**{n: v for n, v in given.items() if n in common}), recipe.make(theirs)
 
 
-def _check_source(triple: Triple, split: Split | None, file: Path | None) -> None:
+def _check_source(model: str, triple: Triple, split: Split | None, file: Path | None) -> None:
     """Refuse a command that does not say what to explain, or says it twice."""
     sources = [any(part is not None for part in triple), split is not None, file is not None]
     if sum(sources) != 1:
         raise SettingsError("say what to explain by one of: --head/--relation/--tail, --split, or --queries")
     if sources[0] and None in triple:
         raise SettingsError("a triple needs all three: --head, --relation and --tail")
+    check_there(model)
 
 
 def _facts(session: Session, triple: Triple, split: Split | None, file: Path | None) -> Tensor:

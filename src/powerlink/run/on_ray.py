@@ -32,10 +32,10 @@ def ray_actors(
         ray: Any = importlib.import_module("ray")  # an extra, and slow to import
     except ImportError:
         raise SettingsError("Ray is not installed: python -m pip install 'powerlink[ray]'") from None
+    if address:
+        _knock(address)
     own = not ray.is_initialized()
     if own:
-        if address:
-            _knock(address)
         begin: dict[str, Any] = {"address": address} if address else {"include_dashboard": False}
         if workers and not address:
             begin["num_cpus"] = workers * cores_per_worker
