@@ -42,10 +42,13 @@ def _throughput(part: Result) -> str:
 
 
 def _overhead(part: Result) -> str:
-    told = ", ".join(f"{kind} {share:.1%}" for kind, share in part["overhead"].items())
+    waits = list(next(iter(part["overhead"].values())))
+    rows = [[kind, *(f"{shares[wait]:.1%}" for wait in waits)] for kind, shares in part["overhead"].items()]
     return (
-        f"{part['parcels']:,} parcels that wait for {part['wait'] * 1000:.0f} ms each, on {part['workers']} workers, take longer than the "
-        f"waiting in them by: {told}."
+        f"How much longer {part['parcels']:,} parcels take, on {part['workers']} workers, than the waiting in them:\n\n"
+        + table(["workers", *(f"parcels of {wait}" for wait in waits)], rows)
+        + "\n\nA batch of 32 queries of FB15k-237 takes about two seconds on such a machine. Ray's own calls, without powerlink, cost about two "
+        "thirds of what is told for it."
     )
 
 

@@ -17,6 +17,7 @@ from powerlink.run.executor import Bounded, Content, Job, Parcel, Result
 from powerlink.run.workbench import Answer, Order, Packed, Work
 from powerlink.stage_clock import heard
 
+AHEAD = 2  # parcels at a worker while there are many: nobody waits for the next one to arrive
 TRIES = 3  # a dead worker's parcel goes to another, twice
 STRAGGLES = 2.0  # times the longest that any parcel took; the largest went first
 GRACE = 10.0  # seconds more: a new worker opens the model first
@@ -162,7 +163,7 @@ class _Shift:
                 self.desks[worker] = _Desk()
             desk = self.desks[worker]
             # One ahead, so that nobody waits for the next; but not of the last ones, which others could do meanwhile.
-            while self.waiting and len(desk.line) < (2 if len(self.waiting) > 2 * self.crew.size else 1):
+            while self.waiting and len(desk.line) < (AHEAD if len(self.waiting) > AHEAD * self.crew.size else 1):
                 self._give(worker, self.waiting.popleft())
             if not desk.line and (copy := self._straggling(still_open)) is not None:
                 self._give(worker, copy)
