@@ -150,7 +150,7 @@ def kills(folder: Path, count: int, seed: int = 0) -> dict[str, Any]:
             extra = ["--executor", kind, "--workers", "2", "--out", str(out)]
             process = subprocess.Popen([*command, *extra], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             while process.poll() is None and found["driver"] + found["worker"] < count:
-                time.sleep(draw.uniform(1.0, 6.0))
+                time.sleep(draw.uniform(3.0, 9.0))
                 if draw.random() < 0.4:
                     process.kill()
                     found["driver"] += process.wait() == -signal.SIGKILL
