@@ -64,3 +64,22 @@ def test_a_model_without_layers_of_its_own_is_no_error_but_too_much(monkeypatch)
     with pytest.raises(MemoryError) as told:
         standings_without(session, triple_tensor(QUERIES), torch.tensor([0]), torch.tensor([1]), room=CRAMPED)
     assert not isinstance(told.value, PowerlinkError)
+
+
+def test_far_from_hubs_nothing_is_encoded_in_pieces():
+    session = session_of("compgcn-distmult")
+    messages = session.messages
+    degree = messages.row.diff()
+    edge = (degree[messages.source] + degree[messages.target]).argmin().reshape(1)
+    asked = (
+        session,
+        triple_tensor(QUERIES[1:2]),
+        torch.zeros(2, dtype=torch.long),
+        torch.cat([edge, messages.reverse[edge]]),
+    )
+    room = Room(whole=messages.num_edges - 1)
+    assert room.is_cramped_by(messages.num_edges)
+    assert standings_without(*asked, room=room).score == standings_without(*asked).score
+    assert "layers" not in vars(session), "the layers over the whole graph were not needed"
+    standings_without(*asked, room=CRAMPED)
+    assert "layers" in vars(session)

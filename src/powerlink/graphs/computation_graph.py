@@ -8,7 +8,16 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from powerlink.graphs.edges import Edges, distinct, expand_ranges, expand_rows, find_among, find_sorted, row_pointer
+from powerlink.graphs.edges import (
+    Edges,
+    distinct,
+    edges_between,
+    expand_ranges,
+    expand_rows,
+    find_among,
+    find_sorted,
+    row_pointer,
+)
 from powerlink.graphs.message_graph import MessageGraph, inverse_relation
 
 
@@ -208,9 +217,8 @@ def target_edges(graph: MessageGraph, queries: Tensor, foils: Tensor | None = No
         held = torch.stack([*queries[:, :2].unbind(1), foils.where(foils >= 0, queries[:, 2])], dim=1)
         facts = torch.cat([queries, held])
     head, relation, tail = facts.unbind(1)
-    pair = torch.cat([tail * graph.num_nodes + head, head * graph.num_nodes + tail])
     wanted = torch.cat([relation, inverse_relation(relation, graph.num_relations)])
-    asked, edge = expand_ranges(*(torch.searchsorted(graph.pair_key, pair, right=right) for right in (False, True)))
+    asked, edge = edges_between(graph, torch.cat([tail, head]), torch.cat([head, tail]))
     found = graph.relation[edge] == wanted[asked]
     query, edge = torch.stack([asked[found] % max(queries.size(0), 1), edge[found]], dim=1).unique(dim=0).unbind(1)
     return query, edge

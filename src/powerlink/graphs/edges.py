@@ -155,6 +155,23 @@ def expand_ranges(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
     return owner, torch.arange(owner.numel(), device=start.device) + shift[owner]
 
 
+def edges_between(graph: Edges, target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
+    """Find all edges from sources (n,) to targets (n,) of a graph sorted by both: return (which pair, edge).
+
+    Rows are halved again and again: nothing grows with them, and no key of every edge is made for it.
+    """
+    bounds = []
+    for right in (False, True):
+        low, high = graph.row[target], graph.row[target + 1]
+        for _ in range(graph.num_edges.bit_length()):
+            middle = (low + high) // 2
+            there = graph.source[middle.clamp(max=max(graph.num_edges - 1, 0))]
+            before = (low < high) & ((there <= source) if right else (there < source))
+            low, high = torch.where(before, middle + 1, low), torch.where(before, high, torch.minimum(middle, high))
+        bounds.append(low)
+    return expand_ranges(*bounds)
+
+
 def find_sorted(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     """Look values up in a sorted tensor without repeats: return (position, whether it is really there)."""
     if keys.numel() == 0:

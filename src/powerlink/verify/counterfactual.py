@@ -123,13 +123,29 @@ def _logits_without(
 ) -> Iterator[tuple[int, int, Tensor]]:
     """Score every entity as the tail in scenarios first … last − 1, (S, N), in runs that fit."""
     messages = session.messages
-    if not removals.keys.numel() or not room.is_cramped_by(messages.num_edges):
+    if not _is_cramped(messages, removals, session.settled.num_layers, room):
         for run in answers(session.settled, messages, removals, room, logits_each=messages.num_nodes):
             yield run.first, run.last, _logits_of_all(session, run, triples[run.first : run.last])
         return
     for scenario in range(triples.size(0)):
         these, triple = removals.slice(messages, scenario, scenario + 1), triples[scenario : scenario + 1]
         yield scenario, scenario + 1, logits_in_pieces(session, layers_or_full(session.layers), triple, these)
+
+
+def _is_cramped(messages: MessageGraph, removals: Removals, layers: int, room: Room) -> bool:
+    """Say whether what scenarios change is too much for a graph of its own; no more than that is walked to find out."""
+    if not removals.keys.numel() or not room.is_cramped_by(messages.num_edges):
+        return False
+    return any(
+        room.is_cramped_by(
+            int(
+                changed_nodes(messages, removals, depth)
+                .load(messages, removals.num_scenarios, by_difference=False)
+                .sum()
+            )
+        )
+        for depth in range(1, layers + 1)  # each walks what the one before has found to be little
+    )
 
 
 def _number(logits: Tensor, triples: Tensor, foils: Tensor | None) -> Tensor:
