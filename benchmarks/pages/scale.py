@@ -92,10 +92,11 @@ it into memory. They share it: of {now["openings"][-1]["resident GiB at the end"
 
 
 def _openings(now: Result) -> Iterator[tuple[str, str]]:
-    first, *later = now["openings"]
+    first, *later = [one for one in now["openings"] if one["threads"] == 2]
     yield "opening the first time", f"{first['open']['clock']:.1f}"
     yield "opening later", _spread([one["open"]["clock"] for one in later])
     yield "the first explanation after that", _spread([one["first explanation"]["clock"] for one in later])
+    yield "the second one", _spread([one["second explanation"]["clock"] for one in later])
 
 
 def _spread(seconds: list[float]) -> str:

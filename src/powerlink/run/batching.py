@@ -40,6 +40,8 @@ def _run(queries: Tensor, first: int, last: int, size: int) -> Parcel[Tensor]:
 
 def _walkable(messages: MessageGraph, queries: Tensor, hops: int) -> list[int]:
     """Cut queries (Q, 3) into runs whose neighbourhoods are walked together: a hub's alone."""
+    if len(queries) == 1:
+        return [1]  # without a look at the whole graph
     steps = walked = messages.row.diff()  # by node
     for _ in range(1, hops):
         steps = torch.zeros_like(steps).index_add(0, messages.target, steps[messages.source])
