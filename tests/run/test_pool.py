@@ -95,7 +95,9 @@ def expected(count=12):
 def test_every_parcel_is_done_once_and_the_largest_is_begun_first(anywhere, tmp_path):
     job = Counted(tmp_path)
     assert squares(anywhere, job) == expected()
-    assert [job.attempts(number) for number in range(12)] == [1] * 12
+    attempts = [job.attempts(number) for number in range(12)]
+    assert min(attempts) == 1
+    assert sum(attempts) <= 12 + 2, "who is done early takes a copy of what waits at the other, and of nothing else"
     begun = sorted(tmp_path.iterdir(), key=lambda mark: int(mark.suffix[1:]))
     assert {int(mark.name.split(".")[0]) for mark in begun[:2]} <= {8, 9, 10, 11}
 
@@ -105,14 +107,15 @@ def test_a_dead_workers_parcel_goes_to_another_and_what_nobody_survives_is_lost_
     found = squares(anywhere, job)
     assert found.pop(5).startswith("3 workers died of it: ")
     assert found == {number: square for number, square in expected().items() if number != 5}
-    assert (job.attempts(3), job.attempts(5)) == (2, 3)
+    assert job.attempts(3) >= 2
+    assert job.attempts(5) >= 3
 
 
 def test_what_a_straggler_holds_is_done_by_others(workers, tmp_path, monkeypatch):
     monkeypatch.setattr(pool, "GRACE", 0.5)
     job = Counted(tmp_path, hangs_once=frozenset({4}))
     assert squares(workers, job) == expected()
-    assert job.attempts(4) == 2
+    assert job.attempts(4) >= 2
     assert squares(workers, Counted(tmp_path)) == expected(), "and the next job finds two workers"
 
 
