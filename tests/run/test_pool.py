@@ -30,7 +30,7 @@ from powerlink.run.truth import Task, Trial, find_ways
 from powerlink.run.workforce import Workforce
 from powerlink.stage_clock import timed
 from run import strange_jobs
-from run.strange_jobs import Counted, Hungry, Poisoned
+from run.strange_jobs import Counted, DeadlyElsewhere, Hungry, Poisoned
 
 N, R = 14, 3
 GRAPH = knowledge_graph(random_rows(1, N, R, 60), N, R)
@@ -107,15 +107,15 @@ def test_a_dead_workers_parcel_goes_to_another_and_what_nobody_survives_is_lost_
     found = squares(anywhere, job)
     assert found.pop(5).startswith("3 workers died of it: ")
     assert found == {number: square for number, square in expected().items() if number != 5}
-    assert job.attempts(3) >= 2
-    assert job.attempts(5) >= 3
+    assert 2 <= job.attempts(3) <= 3, "one more where a copy was begun"
+    assert 3 <= job.attempts(5) <= 4
 
 
 def test_what_a_straggler_holds_is_done_by_others(workers, tmp_path, monkeypatch):
     monkeypatch.setattr(pool, "GRACE", 0.5)
     job = Counted(tmp_path, hangs_once=frozenset({4}))
     assert squares(workers, job) == expected()
-    assert job.attempts(4) >= 2
+    assert job.attempts(4) == 2
     assert squares(workers, Counted(tmp_path)) == expected(), "and the next job finds two workers"
 
 
@@ -131,9 +131,13 @@ def test_workers_that_die_again_and_again_are_told(tmp_path, monkeypatch):
         squares(workers, Counted(tmp_path, kills=frozenset(range(12))))
 
 
+def test_where_no_worker_lives_to_tell_its_memory_the_driver_tells_its_own(folder):
+    with processes(1) as workers:
+        assert workers.budget(DeadlyElsewhere(os.getpid()), load_model(folder)) == memory.Budget(queries=5)
+
+
 def in_batches_of_three(monkeypatch):
     """Cut small batches, here and in the budgets that workers tell."""
-    monkeypatch.setattr(pool._Measure, "lost", lambda *args: memory.Budget(queries=3))
     monkeypatch.setattr(pool.Pool, "budget", lambda *args: memory.Budget(queries=3))
     monkeypatch.setattr(Serial, "budget", lambda *args: memory.Budget(queries=3))
 
