@@ -4,9 +4,11 @@ fb    the largest neighbourhoods among the test facts of FB15k-237, and a traine
 hubs  3,000,000 facts about 1,500,000 entities, two of which have 1,000,000 facts each, asked at the hubs and beside
       them; models of two layers and 32 numbers, untrained: what they say means nothing, and costs the same
 
-Masks are learned in 3 steps: memory is at its height in the first.
+Masks are learned in 3 steps: memory is at its height in the first. On a GPU the peak is what its allocator held, and
+parts are kept apart as "fb, cuda" and "hubs, cuda".
 
 python benchmarks/memory_ceiling.py hubs --work DIR [--gib 1 2 4 8] [--explainers slopes …] [--encoders compgcn …]
+                                         [--device cuda]
 """
 
 from __future__ import annotations
@@ -43,7 +45,12 @@ LEARNED, STEPS = EXPLAINERS[1:4], 3
 PROGRAM = """
 import atexit, os, pathlib, re
 status, note = pathlib.Path("/proc/self/status"), pathlib.Path(os.environ["PEAK"])
-atexit.register(lambda: note.write_text(re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1]))
+def peak():
+    if os.environ["DEVICE"] != "cpu":
+        import torch
+        return str(torch.cuda.max_memory_reserved() // 1024)
+    return re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1]
+atexit.register(lambda: note.write_text(peak()))
 from powerlink.cli.main import main
 main()
 """
@@ -118,19 +125,21 @@ def write_questions(folder: Path, facts: Triples, path: Path) -> None:
 
 
 def measured(
-    model: Path, questions: Path, explainer: str, gib: float | None, limit_s: float, limit: int
+    model: Path, questions: Path, explainer: str, gib: float | None, *, device: str, limit_s: float, limit: int
 ) -> dict[str, Any]:
     """Explain in a process of its own; its peak is what the system says of it."""
     with tempfile.TemporaryDirectory() as scratch:
         out, said = Path(scratch) / "out.jsonl", Path(scratch) / "said"
         memory = [] if gib is None else ["--memory", str(gib)]
-        asked = ["explain", str(model), "--queries", str(questions), "--explainer", explainer, "--device", "cpu"]
+        asked = ["explain", str(model), "--queries", str(questions), "--explainer", explainer, "--device", device]
         asked += ["--limit", str(limit), *(["--set", f"steps={STEPS}"] if explainer in LEARNED else [])]
         note = Path(scratch) / "peak"
         command = [sys.executable, "-c", PROGRAM, *asked, *memory, "--out", str(out)]
         begin = time.perf_counter()
         with said.open("wb") as heard:
-            child = subprocess.Popen(command, stdout=heard, stderr=heard, env=os.environ | {"PEAK": str(note)})
+            child = subprocess.Popen(
+                command, stdout=heard, stderr=heard, env=os.environ | {"PEAK": str(note), "DEVICE": device}
+            )
             code, usage = _waited(child, begin + limit_s)
         # of one that was killed, the latter
         peak = (int(note.read_text()) if note.is_file() else usage.ru_maxrss) / 2**20
@@ -170,6 +179,7 @@ def main() -> None:
     parser.add_argument("--encoders", nargs="+", default=list(ENCODERS))
     parser.add_argument("--limit-s", type=float, default=900)
     parser.add_argument("--limit", type=int, default=8, help="so many questions")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--machine", default="2-core CPU")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
@@ -179,13 +189,22 @@ def main() -> None:
     for folder in list(models.values())[:1]:
         facts = largest_questions(folder, 8) if given.part == "fb" else load_graph(folder / "graph").test
         write_questions(folder, facts, questions)
+    part = given.part if given.device == "cpu" else f"{given.part}, {given.device}"
     results = json.loads(given.out.read_text()) if given.out.is_file() else {}
     for model, folder in models.items():
         for explainer in given.explainers:
             for gib in given.gib:
-                row = measured(folder, questions, explainer, gib or None, given.limit_s, given.limit)
-                print(given.part, model, explainer, row, flush=True)
-                place = results.setdefault(given.part, {}).setdefault(model, {}).setdefault(explainer, {})
+                row = measured(
+                    folder,
+                    questions,
+                    explainer,
+                    gib or None,
+                    device=given.device,
+                    limit_s=given.limit_s,
+                    limit=given.limit,
+                )
+                print(part, model, explainer, row, flush=True)
+                place = results.setdefault(part, {}).setdefault(model, {}).setdefault(explainer, {})
                 place[str(gib)] = row
                 results |= {"machine": given.machine, "date": date.today().isoformat(), "versions": dict(versions())}
                 given.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -30,6 +30,7 @@ from generated_graph import planted_graph
 from powerlink import ModelSettings, TrainingSettings, explain_many, load_graph, load_model
 from powerlink.kg.storage import save_graph
 from powerlink.models.checkpoint import versions
+from powerlink.models.training import Trainer
 from powerlink.run.train_folder import FolderTraining
 
 RESULTS = Path(__file__).parent / "results"
@@ -72,8 +73,20 @@ def train(folder: Path, shape: ModelSettings, training: TrainingSettings, device
         "validate, test, save seconds": round(time.perf_counter() - indexed - sum(epochs), 2),
         "told beforehand GiB": round(job.plan.memory / 2**30, 2),
         "pairs": job.trainer.targets.pairs.size(0),
+        "edges of a step": edges_of_a_step(job.trainer),
         "test": job.accuracy["test"],
     }
+
+
+def edges_of_a_step(trainer: Trainer) -> int:
+    """Draw a step's neighbourhoods once more and count: what is around fewer entities is shared by more of a step."""
+    assert trainer.sampled is not None
+    pairs = torch.arange(trainer.targets.pairs.size(0), device=trainer.messages.device)
+    with torch.no_grad():
+        _, drawn = trainer.sampled(
+            trainer.model, pairs[torch.randperm(len(pairs))][: trainer.settings.pairs_per_step], 0
+        )
+    return drawn.num_edges
 
 
 def timed(run: Callable[[], float], seconds: list[float]) -> Callable[[], float]:

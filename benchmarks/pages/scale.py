@@ -13,17 +13,25 @@ HOURLY = 3.0  # dollars for an H200, a price to replace by yours
 
 def saved(folder: Path) -> dict[str, Result]:
     """Read what is there, by name."""
-    names = ("scale_cuda", "scale_cpu", "opening")
+    names = ("scale_cuda", "scale_cpu", "scale_cpu_equal", "opening")
     found = {name: saved_as(folder, f"{name}.json") for name in names}
     return {name: results[0] for name, results in found.items() if results}
 
 
 def text(results: dict[str, Result]) -> str:
-    parts = [_sizes(results[name]) for name in ("scale_cuda", "scale_cpu") if name in results]
+    titles = {
+        "scale_cuda": "On a GPU",
+        "scale_cpu": "On a CPU",
+        "scale_cpu_equal": "On a CPU, with steps of equal size",
+    }
+    parts = [_sizes(results[name], title) for name, title in titles.items() if name in results]
     return f"""# Large graphs
 
 How to train and explain on them: [resume and scale](../how-to/resume-and-scale.md). Graphs are generated, with
 something to learn in them: nodes lie on a ring of clusters and relations lead so far around it.
+
+An epoch grows as its facts do where its steps draw neighbourhoods of equal size. Steps of 16,384 pairs do not: around the 49,152 entities of the
+smallest graph they draw 135,262 edges, around 249,856 entities 331,082, because what is around fewer entities is shared by more of a step.
 
 {chr(10).join(parts)}
 {_opening(results["opening"])}
@@ -31,8 +39,7 @@ something to learn in them: nodes lie on a ring of clusters and relations lead s
 """
 
 
-def _sizes(result: Result) -> str:
-    where = "a GPU" if result["settings"]["device"] == "cuda" else "a CPU"
+def _sizes(result: Result, title: str) -> str:
     own = result["settings"]
     rows = []
     for size in result["sizes"]:
@@ -54,7 +61,9 @@ def _sizes(result: Result) -> str:
         )
     head = ["facts", "entities", "build s", "epoch s", "told before", "test MRR", "open s", "explain 100 s"]
     slopes = result["slopes"]
-    return f"""## On {where}
+    steps = [f"{size['train']['edges of a step']:,}" for size in result["sizes"] if "edges of a step" in size["train"]]
+    drawn = f" A step of {own['batch_size']:,} pairs draws {' and '.join(steps)} edges." if steps else ""
+    return f"""## {title}
 
 {origin(result)}
 
@@ -62,8 +71,8 @@ def _sizes(result: Result) -> str:
 
 {own["encoder"]}-{own["decoder"]}, {own["layers"]} layers of width {own["dim"]}, one epoch on {own["neighbours"]} drawn neighbours and {own["negatives"]}
 drawn tails. MRR is filtered, among all entities, of facts drawn from the test split: one epoch is no trained model, and a random one
-has about {_chance(result):.5f}. Time against facts, as a power, at equal neighbourhoods: an epoch {slopes["train: epoch seconds"]:.2f}, building
-{slopes["build: seconds"]:.2f}, explaining {slopes["explain: explain seconds"]:.2f} (1 is in proportion, 0 is not at all).
+has about {_chance(result):.5f}. Time against facts, as a power: an epoch {slopes["train: epoch seconds"]:.2f}, building
+{slopes["build: seconds"]:.2f}, explaining {slopes["explain: explain seconds"]:.2f} (1 is in proportion, 0 is not at all).{drawn}
 """
 
 

@@ -25,11 +25,12 @@ def check_there(*sources: str) -> None:
 def opened(source: str, device: Device, memory: int | None = None) -> Session:
     """Open a model where a wish says, if it fits into so many bytes of `memory`."""
     check_there(source)
-    from powerlink.run.ceiling import check_opening
+    from powerlink.run.ceiling import allocator_bound, check_opening
     from powerlink.sources import open_model
 
     check_opening(Path(source), on := pick_device(device), memory)
-    return open_model(source, on)
+    with allocator_bound(on, memory):
+        return open_model(source, on)
 
 
 def listed(option: str, text: str) -> list[str]:

@@ -35,24 +35,31 @@ class MessageGraph(Edges):
     ) -> MessageGraph:
         """Build the graph of the facts (n, 3): head, relation, tail."""
         head, relation, tail = facts.to(device).unbind(1)
-        count = head.numel()
-        source, target = torch.cat([head, tail]), torch.cat([tail, head])
-        both = torch.cat([relation, relation + num_relations])
-        order = ((target * num_entities + source) * (2 * num_relations) + both).argsort()
+        count, kinds = head.numel(), 2 * num_relations
+        # One column of keys is sorted, and all others are read off it: a hundred million facts leave room for few.
+        key = torch.cat(
+            [_key(tail, head, relation, num_entities, kinds), _key(head, tail, relation, num_entities, kinds)]
+        )
+        key[count:] += num_relations
+        key, order = key.sort()
         place = torch.empty_like(order)
         place[order] = torch.arange(2 * count, device=order.device)
         twin = torch.cat([place[count:], place[:count]])  # where the other direction of each edge went
+        del place
+        reverse = twin[order]
+        del twin
+        relation, key = key % kinds, key.div_(kinds, rounding_mode="floor")
+        source, target = key % num_entities, key.div_(num_entities, rounding_mode="floor")
         degree = torch.bincount(target, minlength=num_entities).float()
-        source, target = source[order], target[order]
         return cls(
             num_relations=num_relations,
             entity=torch.arange(num_entities, device=order.device),
             source=source,
             target=target,
-            relation=both[order],
-            norm=(degree[source] * degree[target]).rsqrt(),
-            fact=order % count if count else order,
-            reverse=twin[order],
+            relation=relation,
+            norm=degree[source].mul_(degree[target]).rsqrt_(),
+            fact=order.remainder_(max(count, 1)),
+            reverse=reverse,
         )
 
     @classmethod
@@ -60,6 +67,11 @@ class MessageGraph(Edges):
         """Build the message graph of a knowledge graph's training facts."""
         facts = torch.from_numpy(graph.train.copy())
         return cls.from_facts(facts, graph.num_entities, graph.num_relations, device)
+
+
+def _key(target: Tensor, source: Tensor, relation: Tensor, num_entities: int, kinds: int) -> Tensor:
+    """Number edges in the order of target, source and relation."""
+    return (target * num_entities).add_(source).mul_(kinds).add_(relation)
 
 
 def inverse_relation(relation: Tensor, num_relations: int) -> Tensor:
