@@ -21,6 +21,7 @@ from powerlink.graphs.prune import prune
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.memory import Room
 from powerlink.models.calibration import Calibration
+from powerlink.models.protocol import abilities_of
 from powerlink.models.session import Session
 from powerlink.narrate import Findings, name_query, narrate, unexplained
 from powerlink.paths.propose import has_path
@@ -28,7 +29,8 @@ from powerlink.questions import Questions
 from powerlink.stage_clock import Seconds, stage, timed
 from powerlink.verify.choice import Choice, choose
 from powerlink.verify.counterfactual import Standing
-from powerlink.verify.oracle import Removal
+from powerlink.verify.oracle import FullOracle, Removal
+from powerlink.verify.post_training import PostTraining
 from powerlink.verify.verdict import Verdict, judge, standing_of
 
 Way = TypeVar("Way", bound=str)
@@ -94,10 +96,10 @@ def explain_in_ways(
             with stage("extract and prune"):
                 sample = None
                 if most is not None and left.numel() == 1:
-                    hops = first.hops or session.settled.num_layers
+                    hops = first.hops or session.reach
                     sample = nearest_part(session.messages, questions[left], hops, most, seed)
                 graph = computation_graph(session, questions[left], first, sample)
-            oracle = Removal.of(session, graph, room) if sample is None else Removal.beside(session, graph, room)
+            oracle = _oracle(session, graph, room, sample)
             asking = replace(Wish.of(first), at_once=room.edges)
             proposing = Proposing(oracle, graph, asking, seed, questions.allowed(graph))
     found: dict[Way, Answer] = {}
@@ -121,8 +123,15 @@ def explain_in_ways(
     return found
 
 
+def _oracle(session: Session, graph: ComputationGraph, room: Room, sample: Sample | None) -> FullOracle:
+    """Return who answers "what if": the graph without facts, or for a model that passes no messages a stand-in."""
+    if abilities_of(session.settled).retrainable:
+        return PostTraining.of(session, graph, room)
+    return Removal.of(session, graph, room) if sample is None else Removal.beside(session, graph, room)
+
+
 def find_evidence(
-    proposing: Proposing, oracle: Removal, explainer: AnyExplainer, settings: ExplainSettings
+    proposing: Proposing, oracle: FullOracle, explainer: AnyExplainer, settings: ExplainSettings
 ) -> tuple[Proposals, Choice]:
     """Let evidence be proposed, and choose among it."""
     by_mask = settings.select == "mask"  # then nobody but the explainer is heard, and on the graph it learned on
@@ -132,7 +141,7 @@ def find_evidence(
         return proposals, choose(oracle, oracle.graph, evidence, select, settings.paths)
 
 
-def _judge(oracle: Removal, proposals: Proposals, choice: Choice, settings: ExplainSettings) -> Verdict:
+def _judge(oracle: FullOracle, proposals: Proposals, choice: Choice, settings: ExplainSettings) -> Verdict:
     carried = choice.carried.at(choice.index) if choice.carried else None
     mask = proposals.mask if settings.metrics == "paper" else None
     return judge(oracle, choice.edges_of(proposals.candidates.evidence), carried=carried, paper_mask=mask)
@@ -143,7 +152,7 @@ def computation_graph(
 ) -> ComputationGraph:
     """Extract and prune, with the whole graph's encoding as features; of a sample there is nothing to extract."""
     questions = Questions.of(questions)
-    hops = settings.hops or session.settled.num_layers
+    hops = settings.hops or session.reach
     seen = sample.graph if sample else extract(session.messages, questions.triples, hops, questions.foils)
     graph = prune_for(seen, settings)
     return graph.with_features(session.whole.entity, session.whole.relation)

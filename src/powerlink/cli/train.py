@@ -114,7 +114,8 @@ def _shape(encoder: str, decoder: str | None, dim: int, layers: int | None) -> M
     """Return a model all of whose vectors are equally wide."""
     from powerlink.models.catalog import find_encoder
 
-    widths = (dim,) * ((layers or find_encoder(encoder).default_layers) + 1)
+    usual = find_encoder(encoder).default_layers
+    widths = (dim,) * ((usual if layers is None else layers) + 1)
     return ModelSettings(encoder=encoder, decoder=decoder or DECODER, widths=widths)
 
 

@@ -16,7 +16,9 @@ from powerlink.explainers.learned.pg_explainer import PGExplainer
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
 from powerlink.explainers.protocol import AnyExplainer
+from powerlink.explainers.single_facts import SingleFacts
 from powerlink.explainers.slopes import Slopes
+from powerlink.explainers.subsets.kelpie import Kelpie
 from powerlink.settings import settings_of
 
 GROUP = "powerlink.explainers"  # the entry-point group other packages register in
@@ -66,11 +68,13 @@ EXPLAINERS: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
         Recipe("slopes", Slopes, "what the score loses by each fact, to first order: nothing to learn (the default)"),
+        Recipe("single-facts", SingleFacts, "the facts that the score would lose most by, to first order, one by one"),
         Recipe("power-link-plus", PowerLinkPlus, "a free mask that keeps the prediction and is missed without it"),
         Recipe("power-link", PowerLink, "a scorer per query whose strong edges line up into walks (the paper)"),
         Recipe("gnn-explainer", GNNExplainer, "a free mask that is small and decided (GNNExplainer-Link)"),
         Recipe("pg-explainer", PGExplainer, "one network fitted on many queries beforehand (PGExplainer-Link)"),
         Recipe("page-link", PaGELink, "a free mask that rises on the best paths of each step (PaGE-Link)"),
+        Recipe("kelpie", Kelpie, "sets of facts of the head, by what the rank loses without them (Kelpie)"),
         Recipe("gradient", Gradient, "floor: gradient of the score by edge weight"),
         Recipe("shortest", Shortest, "floor: the shortest paths, without asking the model"),
         Recipe("low-degree", LowDegree, "floor: paths around hubs, without asking the model"),

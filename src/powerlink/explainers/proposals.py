@@ -26,8 +26,10 @@ from powerlink.explainers.protocol import (
     looks_everywhere,
 )
 from powerlink.explainers.remarks import remarks_on_mask
+from powerlink.explainers.single_facts import SingleFacts
 from powerlink.explainers.slopes import Slopes
 from powerlink.graphs.computation_graph import ComputationGraph
+from powerlink.models.protocol import LinkModel, abilities_of
 from powerlink.paths.propose import propose
 from powerlink.stage_clock import Elapsed, Seconds, stage, timed
 
@@ -76,11 +78,17 @@ def as_proposer(explainer: AnyExplainer) -> Proposer:
     return ScoredPaths(explainer)
 
 
-SECOND_PROPOSERS: dict[AlsoConsider, tuple[Explainer, ...]] = {
+SECOND_PROPOSERS: dict[AlsoConsider, tuple[AnyExplainer, ...]] = {
     "cheap": (Slopes(), LowDegree()),
     "slopes": (Slopes(),),
     "none": (),
 }
+
+
+def second_proposers(also: AlsoConsider, model: LinkModel) -> list[Proposer]:
+    """Return who else proposes: of a model that passes no messages also facts by themselves, since few paths carry it."""
+    alone = (SingleFacts(),) if also != "none" and abilities_of(model).retrainable else ()
+    return [as_proposer(explainer) for explainer in (*SECOND_PROPOSERS[also], *alone)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +123,7 @@ class Proposing:
         """Let an explainer propose, and those who are also considered."""
         first = as_proposer(explainer)
         asked = {first.name: self._ask(first, everywhere)}
-        for second in map(as_proposer, SECOND_PROPOSERS[also]):
+        for second in second_proposers(also, self._oracle.model):
             if second.name not in asked:
                 asked[second.name] = self._ask(second, everywhere, second=True)
         own, _ = asked[first.name]

@@ -76,6 +76,21 @@ class Oracle(Protocol):
     def with_only(self, question: Tensor, facts: Tensor) -> Tensor:
         """Return the numbers (S,) of some questions (S,) where nothing is left but some facts."""
 
+    def ranks_without(self, question: Tensor, facts: Tensor) -> Tensor:
+        """Return the filtered ranks (S,) of some questions (S,) without some facts."""
+
+    def given(self, question: Tensor, other: Tensor, facts: Tensor) -> tuple[Tensor, Tensor]:
+        """Ask some questions (S,) of other heads (S,), as if facts of the question's own head were theirs, too.
+
+        Return numbers and ranks: (S,) each.
+        """
+
+    def other_heads(self, count: int, seed: int) -> Tensor:
+        """Draw entities of which the model does not believe what it believes of each question's head: (Q, ≤ count).
+
+        Padded with −1.
+        """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from powerlink.errors import SettingsError
+from powerlink.explainers.influence import influence
 from powerlink.explainers.protocol import EdgeScores
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.models.protocol import LinkModel
+from powerlink.models.protocol import LinkModel, abilities_of
 from powerlink.paths.propose import Cost
 from powerlink.questions import asked_by_weight
 from powerlink.settings import setting
@@ -25,7 +26,8 @@ class Slopes:
 
     All edges are weighted alike, at `points` weights evenly from 1 down to just above 0, and the score is
     differentiated at each. A fact's slope is the sum of its two directions', since a removal takes both. One point is
-    the plain gradient; more of them see what a saturated score hides.
+    the plain gradient; more of them see what a saturated score hides. Of a model that passes no messages it is what head
+    and tail would have learned without the fact, see `influence`.
     """
 
     name: ClassVar[str] = "slopes"
@@ -46,6 +48,8 @@ class Slopes:
 
 def fact_slopes(model: LinkModel, graph: ComputationGraph, points: int = 1) -> Tensor:
     """Return the slope of each edge's fact, both directions, a mean over `points` weights from 1 down: (num_edges,)."""
+    if own := abilities_of(model).retrainable:
+        return influence(model, own, graph)
     logits = asked_by_weight(model, graph, graph)
     total = torch.zeros(graph.num_edges, dtype=graph.norm.dtype, device=graph.device)
     for point in range(points):

@@ -8,13 +8,13 @@ from typing import TypeVar
 from powerlink.errors import ModelError, SettingsError
 from powerlink.models.decoders import ComplEx, ConvE, DistMult, RotatE, TransE
 from powerlink.models.decoders.decoder import Decoder
-from powerlink.models.encoders import RGCN, WGCN, CompGCN
+from powerlink.models.encoders import RGCN, WGCN, CompGCN, Table
 from powerlink.models.encoders.layered import LayeredEncoder
 from powerlink.models.part import PartSettings
 
 Part = TypeVar("Part", LayeredEncoder, Decoder)
 
-ENCODERS: dict[str, type[LayeredEncoder]] = {kind.Settings.name: kind for kind in (RGCN, WGCN, CompGCN)}
+ENCODERS: dict[str, type[LayeredEncoder]] = {kind.Settings.name: kind for kind in (RGCN, WGCN, CompGCN, Table)}
 DECODERS: dict[str, type[Decoder]] = {kind.Settings.name: kind for kind in (TransE, DistMult, ConvE, ComplEx, RotatE)}
 
 

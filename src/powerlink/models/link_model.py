@@ -13,6 +13,7 @@ from powerlink.graphs.edges import Edges, EdgeSlice
 from powerlink.graphs.focus import focus
 from powerlink.models.catalog import find_decoder, find_encoder
 from powerlink.models.encoders.layered import LayeredEncoder, Prepared
+from powerlink.models.free_vectors import FreeVectors
 from powerlink.models.model_settings import ModelSettings as ModelSettings  # noqa: PLC0414 - where it is looked for
 from powerlink.models.protocol import Abilities, Embeddings
 
@@ -45,10 +46,14 @@ class EncoderDecoder(nn.Module):
 
     @property
     def abilities(self) -> Abilities:
+        own = None
+        if not self.num_layers:
+            own = FreeVectors(self.encoder.entity, self.bias, self.encoder.relation, self.decoder)
         return Abilities(
             EncoderDecoder,
             adds_messages=True,  # every LayeredEncoder ends its messages in one weighted sum per node
-            layers=self,
+            layers=self if self.num_layers else None,
+            retrainable=own,
             score_tails=self.score_tails,
             score_tails_of=self.score_tails_of,
             prepare_logits=self.prepare_logits,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from powerlink.errors import SettingsError
-from powerlink.models.part import LayeredSettings, PartSettings
+from powerlink.models.part import PartSettings
 from powerlink.settings import check_settings, setting, settings_of
 
 ENCODER, DECODER = "compgcn", "distmult"  # unless said otherwise
@@ -17,7 +17,7 @@ ENCODER, DECODER = "compgcn", "distmult"  # unless said otherwise
 class ModelSettings:
     """All that decides a model's shape; saved beside its weights."""
 
-    encoder: LayeredSettings
+    encoder: PartSettings
     decoder: PartSettings
     widths: tuple[int, ...]  # input, then each layer's output
     output_dropout: float = setting(0.2, "dropout on what the encoder returns", least=0, most=1)
@@ -25,7 +25,7 @@ class ModelSettings:
     def __init__(
         self,
         *,
-        encoder: LayeredSettings | str = ENCODER,
+        encoder: PartSettings | str = ENCODER,
         decoder: PartSettings | str = DECODER,
         widths: Sequence[int] = (100, 100, 100),
         output_dropout: float = 0.2,
@@ -42,8 +42,8 @@ class ModelSettings:
             pair, name = "-".join(part.name for part in parts.values()), min(strange)
             raise SettingsError(f"{pair} has no setting {name!r}{_who_has(name)}")
         widths = tuple(widths)
-        if len(widths) < 2 or min(widths) < 1:
-            raise SettingsError(f"a model needs at least one layer and positive widths, not {widths}")
+        if not widths or min(widths) < 1:
+            raise SettingsError(f"a model needs positive widths, not {widths}")
         for place, part in parts.items():
             theirs = {name: value for name, value in own.items() if name in settings_of(type(part))}
             object.__setattr__(self, place, replace(part, **theirs).fitted(widths))

@@ -30,10 +30,27 @@ class PartSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableSettings(PartSettings):
+    name: str = field(default="none", init=False)
+
+    def fitted(self, widths: tuple[int, ...]) -> Self:
+        """Refuse layers."""
+        if len(widths) != 1:
+            raise SettingsError(f"a model without an encoder has one width and no layers, not the widths {widths}")
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
 class LayeredSettings(PartSettings):
-    """What all encoders of ours have."""
+    """What all encoders of ours with layers have."""
 
     layer_dropout: float = setting(0.1, "dropout in every layer", least=0, most=1)
+
+    def fitted(self, widths: tuple[int, ...]) -> Self:
+        """Refuse what has no layer."""
+        if len(widths) < 2:
+            raise SettingsError(f"{self.name} needs at least one layer: two widths or more, not {widths}")
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +60,7 @@ class RGCNSettings(LayeredSettings):
 
     def fitted(self, widths: tuple[int, ...]) -> Self:
         """Settle the blocks: unless said otherwise as many, up to 5, as divide the widths."""
+        super().fitted(widths)
         if self.blocks is None:
             return replace(self, blocks=max(n for n in range(1, 6) if math.gcd(*widths) % n == 0))
         if any(width % self.blocks for width in widths):
@@ -112,7 +130,7 @@ class RotatESettings(TransESettings, ComplExSettings):
     name: str = field(default="rotate", init=False)
 
 
-ENCODER_SETTINGS = (RGCNSettings, WGCNSettings, CompGCNSettings)
+ENCODER_SETTINGS = (RGCNSettings, WGCNSettings, CompGCNSettings, TableSettings)
 DECODER_SETTINGS = (TransESettings, DistMultSettings, ConvESettings, ComplExSettings, RotatESettings)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from powerlink.errors import ExplainerError
 from powerlink.graphs.edges import Edges, EdgeSlice
 
 
@@ -77,6 +78,43 @@ class Layers(Protocol):
         ...
 
 
+class Queries(Protocol):
+    """Questions of head and relation, made once and matched with any tails."""
+
+    def match(self, tails: Embeddings, query: Tensor, tail: Tensor) -> Tensor:
+        """Return the logits (m,) of some queries and tails, places (m,) of each."""
+        ...
+
+    def match_all(self, tails: Embeddings) -> Tensor:
+        """Return the logits (queries, tails) of all pairs."""
+        ...
+
+
+class Retrainable(Protocol):
+    """What can be fitted again of a model: the numbers that every entity has to itself, all else frozen."""
+
+    @property
+    def loss(self) -> Literal["all-tails", "softmax"]:
+        """What it was trained by, or what comes near: every tail is right or wrong, or one of all is right."""
+        ...
+
+    def rows(self) -> Tensor:
+        """Return these numbers: (N, k)."""
+        ...
+
+    def stood_in(self, rows: Tensor) -> Embeddings:
+        """Return what scores are read from, of stand-ins with these numbers (n, k)."""
+        ...
+
+    def queries(self, heads: Embeddings, head: Tensor, relation: Tensor) -> Queries:
+        """Ask about heads and relations (n,)."""
+        ...
+
+    def constrained(self, rows: Tensor) -> Tensor:
+        """Return rows (n, k) as training puts them right after a step."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Abilities:
     """What a model can do beyond `encode` and `score`: its attribute `abilities`, if it has one."""
@@ -93,6 +131,8 @@ class Abilities:
     """The same for heads of a first encoding and tails of a second one."""
     prepare_logits: Callable[[Edges, Tensor], Callable[[Tensor], Tensor]] | None = None
     """Of a graph and triples (n, 3): their logits (n,) as a function of the edges' weights (num_edges,)."""
+    retrainable: Retrainable | None = None
+    """Its entities' own numbers, where what it learned of an entity lies in them alone: it passes no messages."""
     in_double: Callable[[], LinkModel] | None = None
     """A copy of the model that computes in float64; the model itself stays as it is."""
 
@@ -116,6 +156,8 @@ def abilities_of(model: LinkModel) -> Abilities:
 
 def logits_by_weight(model: LinkModel, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
     """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,), to be asked often."""
+    if abilities_of(model).retrainable:
+        raise ExplainerError("this explainer weighs messages, and the model passes none: `powerlink explainers` says who asks otherwise")
     if prepare_logits := abilities_of(model).prepare_logits:
         return prepare_logits(graph, triples)
     return lambda edge_weight: model.score(model.encode(graph, edge_weight), triples)

@@ -80,7 +80,8 @@ class Sampler:
             place[met] = torch.arange(ends[-1], ends[-1] + met.numel(), device=met.device)
             levels.append(met)
             ends.append(ends[-1] + met.numel())
-        entity, edge = torch.cat(levels), torch.cat([some.place for some in drawn])
+        nothing = wanted[:0]  # a model without layers hears nobody
+        entity, edge = torch.cat(levels), torch.cat([nothing, *(some.place for some in drawn)])
         source = place[graph.source[edge]]
         place[entity] = -1
         starts = [0, *ends]
@@ -89,12 +90,12 @@ class Sampler:
             num_relations=graph.num_relations,
             entity=entity,
             source=source,
-            target=torch.cat([some.owner + start for some, start in zip(drawn, starts, strict=False)]),
+            target=torch.cat([nothing, *(some.owner + start for some, start in zip(drawn, starts, strict=False))]),
             relation=graph.relation[edge],
             norm=graph.norm[edge],
             nodes_within=tuple(ends),
             edges_within=tuple(counts.tolist()),
-            weight=torch.cat([some.stands_for for some in drawn]).to(graph.norm.dtype),
+            weight=torch.cat([nothing, *(some.stands_for for some in drawn)]).to(graph.norm.dtype),
             level=torch.repeat_interleave(
                 torch.arange(len(levels), device=edge.device),
                 torch.tensor([len(n) for n in levels], device=edge.device),

@@ -21,6 +21,7 @@ from powerlink.models.calibration import Calibration, calibrate
 from powerlink.models.layer_by_layer import LayerByLayer
 from powerlink.models.protocol import Embeddings, LinkModel, abilities_of
 from powerlink.models.ranking import Accuracy, KnownFacts, rank_facts
+from powerlink.models.stand_ins import Fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,7 @@ class Session:
     saved_calibration: Calibration | None = None
     source: str = ""  # where another process can open it, if somebody said so
     mapped: bool = False  # its graph is mapped from a file, and was not built
+    fit: Fit = Fit()  # how stand-ins are fitted, of a model that passes no messages
 
     @classmethod
     def of(
@@ -72,6 +74,11 @@ class Session:
             return self.saved_calibration
         with plain_torch(self.messages.device):
             return calibrate(self.settled, self.graph, self.whole, self.known)
+
+    @property
+    def reach(self) -> int:
+        """How far around head and tail it sees: as far as messages travel, and where none do, their own facts."""
+        return max(self.settled.num_layers, 1)
 
     @cached_property
     def precise(self) -> LinkModel:

@@ -132,4 +132,4 @@ def _opening(session: Session) -> int:
 
 def _between_layers(session: Session) -> int:
     """Count what a graph's vectors between the layers take, in float32 and in float64."""
-    return 12 * session.whole.entity.numel() * (session.settled.num_layers - 1)
+    return 12 * session.whole.entity.numel() * max(session.settled.num_layers - 1, 0)

@@ -33,7 +33,7 @@ class GraphBatches:
     ) -> None:
         self._session, self._settings = session, settings
         queries = queries[queries[:, 0] != queries[:, 2]]
-        hops = settings.hops or session.settled.num_layers
+        hops = settings.hops or session.reach
         self._runs = batches(session.messages, queries, hops, Budget(queries=at_once))
         self.together = len(batches(session.messages, queries, hops, Budget(queries=len(queries)))) <= 1
 

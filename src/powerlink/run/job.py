@@ -75,7 +75,7 @@ class ExplainJob:
 
     def cut(self, session: Session, queries: Tensor, budget: Budget) -> list[Parcel[Tensor]]:
         """Cut queries (Q, 3), in their order, into batches that fit a budget."""
-        hops = next(iter(self.ways.values())).hops or session.settled.num_layers
+        hops = next(iter(self.ways.values())).hops or session.reach
         return batches(session.messages, queries, hops, budget)
 
     def budget(self, session: Session) -> Budget:

@@ -81,7 +81,7 @@ def choose_queries(
     """
     taken: list[Tensor] = [facts[:0]]
     count = looked_at = doubted = large = 0
-    reach = hops or session.settled.num_layers
+    reach = hops or session.reach
     with plain_torch(session.messages.device):
         for part in facts.split(chunk):
             wanted = _is_wanted(session, part, which)

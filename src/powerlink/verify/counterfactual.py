@@ -111,7 +111,7 @@ def standings_without(
     room, scores, ranks = room or Room.of(messages.device), [], []
     for first, last, logits in _logits_without(session, triples, removals, room):
         these = triples[first:last]
-        scores.append(_number(logits, these, None if foils is None else foils[first:last]))
+        scores.append(number_of(logits, these, None if foils is None else foils[first:last]))
         ranks.append(filtered_ranks(logits, these, session.known))
     if not scores:
         return Standing(messages.norm.new_empty(0), messages.norm.new_empty(0, dtype=torch.float64))
@@ -148,7 +148,7 @@ def _is_cramped(messages: MessageGraph, removals: Removals, layers: int, room: R
     )
 
 
-def _number(logits: Tensor, triples: Tensor, foils: Tensor | None) -> Tensor:
+def number_of(logits: Tensor, triples: Tensor, foils: Tensor | None) -> Tensor:
     """Read the numbers of triples (S, 3) off the logits of all tails (S, N): (S,)."""
     place = torch.arange(logits.size(0), device=logits.device)
     if foils is None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from powerlink.errors import SettingsError
+from powerlink.explainers.protocol import Oracle
 from powerlink.graphs.computation_graph import ComputationGraph, target_edges
 from powerlink.graphs.what_if import Removals, nothing_but
 from powerlink.memory import Room
@@ -24,6 +26,22 @@ from powerlink.verify.counterfactual import (
     standings_without,
 )
 from powerlink.verify.in_pieces import layers_or_full, scores_in_pieces
+
+
+class FullOracle(Oracle, Protocol):
+    """An oracle that also ranks: what verdicts ask."""
+
+    @property
+    def graph(self) -> ComputationGraph: ...
+
+    @property
+    def room(self) -> Room: ...
+
+    def standings_without(self, question: Tensor, facts: Tensor) -> Standing:
+        """Return numbers and ranks without some facts: (S,) each."""
+
+    def standings_with_only(self, facts: Tensor) -> Standing:
+        """Return every question's number and rank where nothing is left but some facts (Q, most)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +123,21 @@ class Removal:
             all_tails.scatter_(1, queries[:, 2:], tail.unsqueeze(1))
             ranks.append(filtered_ranks(all_tails, queries, session.known))
         return Standing(asking.number(logits), torch.cat(ranks) if ranks else logits.double())
+
+    def ranks_without(self, question: Tensor, facts: Tensor) -> Tensor:
+        """Return the filtered ranks without some facts: (S,)."""
+        return self.standings_without(question, facts).rank
+
+    def given(self, question: Tensor, other: Tensor, facts: Tensor) -> tuple[Tensor, Tensor]:
+        """Refuse: here facts are taken away, and none is given."""
+        raise SettingsError(
+            "what facts would do for other entities can be asked of models that pass no messages alone: take the "
+            "necessary mode"
+        )
+
+    def other_heads(self, count: int, seed: int) -> Tensor:
+        """Refuse, as above."""
+        return self.given(self.graph.head, self.graph.head, self.graph.head.unsqueeze(1))[0]
 
     def _encode_only(self, model: LinkModel, question: Tensor, facts: Tensor) -> tuple[Embeddings, Asking]:
         """Encode the ends of some questions (S,) from some facts alone; also what to ask of them."""

@@ -11,12 +11,14 @@ from powerlink.evidence import EvidenceBatch, fact_of
 from powerlink.explainers.protocol import Oracle
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.memory import Room
+from powerlink.models.protocol import abilities_of
 from powerlink.models.session import Session
 from powerlink.questions import Questions
 from powerlink.verify.carried import Carried, measure_carried
 from powerlink.verify.counterfactual import Standing, standings_without
-from powerlink.verify.oracle import Removal
+from powerlink.verify.oracle import FullOracle
 from powerlink.verify.paper_protocol import PaperBatch, measure_paper
+from powerlink.verify.post_training import stand_ins_of, standings_after, targets_of
 
 TOPS = (1, 3, 5)  # the m of HΔR:m
 
@@ -39,12 +41,15 @@ class Verdict:
 def standing_of(session: Session, questions: Questions | Tensor, room: Room | None = None) -> Standing:
     """Score and rank questions on the graph, without the facts in question if they are in it."""
     questions = Questions.of(questions)
+    if abilities_of(session.settled).retrainable:
+        targets = targets_of(session.messages, questions)
+        return standings_after(session, stand_ins_of(session), questions, targets, room or Room.of(targets.device))
     none = questions.triples.new_empty(0)
     return standings_without(session, questions.triples, none, none, foils=questions.foils, room=room)
 
 
 def judge(
-    oracle: Removal, shown: Tensor, *, carried: Carried | None = None, paper_mask: Tensor | None = None
+    oracle: FullOracle, shown: Tensor, *, carried: Carried | None = None, paper_mask: Tensor | None = None
 ) -> Verdict:
     """Judge the evidence that is shown, edges (Q, count, most) padded with −1.
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges, EdgeSlice
 from powerlink.kernels.messages import MappedSums, Messages
-from powerlink.models.part import LayeredSettings
+from powerlink.models.part import LayeredSettings, PartSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,20 +57,20 @@ class Layer(nn.Module):
 class Prepared:
     """What a pass over a graph needs, whatever its edges' weights."""
 
-    offer: Offer  # of the first layer
+    offer: Offer | None  # of the first layer, where there is one
     relations: list[Tensor]  # (2R, ·) as each layer reads them, and at last as they are returned
 
 
 class LayeredEncoder(nn.Module):
     """Layers over a learned embedding per entity, and vectors of the relations."""
 
-    Settings = LayeredSettings
+    Settings: ClassVar[type[PartSettings]] = LayeredSettings
 
     default_layers: ClassVar[int] = 2
     layers: nn.ModuleList
 
     def __init__(
-        self, settings: LayeredSettings, num_entities: int, num_relations: int, widths: tuple[int, ...]
+        self, settings: PartSettings, num_entities: int, num_relations: int, widths: tuple[int, ...]
     ) -> None:
         super().__init__()
         self.entity = nn.Parameter(torch.empty(num_entities, widths[0]))
@@ -99,6 +99,7 @@ class LayeredEncoder(nn.Module):
     def forward(self, graph: Edges, edge_weight: Tensor | None, prepared: Prepared) -> Tensor:
         """Return the nodes' vectors (n, d)."""
         offer, edges = prepared.offer, graph.layer(len(self.layers) - 1)
+        assert offer is not None
         for depth in range(1, len(self.layers)):
             nodes = self._layer(depth - 1).receive(offer, edges.weights(edge_weight))
             edges = graph.layer(len(self.layers) - 1 - depth)

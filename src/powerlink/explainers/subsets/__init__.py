@@ -1,0 +1,1 @@
+"""Proposers that search sets of facts."""
