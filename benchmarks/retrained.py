@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -109,32 +110,35 @@ def named(graph: KnowledgeGraph, explanation: Explanation) -> Facts:
     return list(found)
 
 
-def evidence(session: Session, asked: torch.Tensor, tell: Callable[[str], None]) -> dict[str, tuple[list[Facts], float]]:
-    """Explain predictions in every way: facts by prediction, and the seconds of one."""
+def evidence(session: Session, asked: torch.Tensor) -> Iterator[tuple[str, list[Facts], float]]:
+    """Explain predictions in every way: its name, the facts by prediction, and the seconds of one."""
     graph = session.graph
-    ways: dict[str, dict[str, Any]] = {
-        "kelpie": {"explainer": Kelpie(), "settings": replace(OWN_ORDER, paths=1)},
-        "kelpie, both ends": {"explainer": Kelpie(around="both"), "settings": replace(OWN_ORDER, paths=1)},
-        "powerlink": {"settings": ExplainSettings(paths=MOST)},
-        "single facts": {"explainer": SingleFacts(), "settings": replace(OWN_ORDER, paths=MOST)},
-    }
-    found: dict[str, tuple[list[Facts], float]] = {}
-    for name, how in ways.items():
+
+    def explained(**how: Any) -> tuple[list[Facts], float]:
         start = time.perf_counter()
         told = explain_many(session, asked, **how)
-        seconds = (time.perf_counter() - start) / len(asked)
-        found[name] = [named(graph, explanation) for explanation in told], seconds
-        tell(f"{name}: {seconds:.2f} s a prediction, {np.mean([len(f) for f in found[name][0]]):.2f} facts")
-    sizes = [len(facts) for facts in found["kelpie"][0]]
-    nearest = explain_many(session, asked, explainer=Kelpie(most=1, facts=MOST), settings=replace(OWN_ORDER, paths=MOST))
-    found["as many, nearest"] = [named(graph, e)[:size] for e, size in zip(nearest, sizes, strict=True)], 0.0
-    train, drawn = graph.train, np.random.default_rng(0)
-    found["as many, random"] = [], 0.0
-    for (head, _, _), size in zip(asked.tolist(), sizes, strict=True):
-        own = train[(train[:, 0] == head) | (train[:, 2] == head)]
-        chosen = own[drawn.permutation(len(own))[:size]]
-        found["as many, random"][0].append([(int(h), int(r), int(t)) for h, r, t in chosen])
-    return found
+        return [named(graph, explanation) for explanation in told], (time.perf_counter() - start) / len(asked)
+
+    first, all_of_them = replace(OWN_ORDER, paths=1), replace(OWN_ORDER, paths=MOST)
+    facts, seconds = explained(explainer=Kelpie(), settings=first)
+    yield "kelpie", facts, seconds
+    sizes = [len(some) for some in facts]
+    drawn = np.random.default_rng(0)
+    yield (
+        "as many, random",
+        [_random(graph, head, size, drawn) for head, size in zip(asked[:, 0].tolist(), sizes, strict=True)],
+        0.0,
+    )
+    yield "powerlink", *explained(settings=ExplainSettings(paths=MOST))
+    nearest, _ = explained(explainer=Kelpie(most=1, facts=MOST, threshold=math.inf), settings=all_of_them)
+    yield "as many, nearest", [some[:size] for some, size in zip(nearest, sizes, strict=True)], 0.0
+    yield "single facts", *explained(explainer=SingleFacts(), settings=all_of_them)
+    yield "kelpie, both ends", *explained(explainer=Kelpie(around="both"), settings=first)
+
+
+def _random(graph: KnowledgeGraph, head: int, count: int, drawn: np.random.Generator) -> Facts:
+    own = graph.train[(graph.train[:, 0] == head) | (graph.train[:, 2] == head)]
+    return [(int(h), int(r), int(t)) for h, r, t in own[drawn.permutation(len(own))[:count]]]
 
 
 def without(graph: KnowledgeGraph, facts: Sequence[Facts]) -> KnowledgeGraph:
@@ -177,7 +181,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args()
     name = f"{asked.dataset}/{asked.decoder}"
-    graph = load_graph(asked.dataset, asked.data_dir)
+    graph = load_graph(asked.dataset, data_dir=asked.data_dir)
     if asked.tune is not None:
         tune(graph, name, asked.device, asked.tune)
         return
@@ -207,9 +211,13 @@ def main() -> None:
     again = train(graph, shape, {**how, "seed": 1}, asked.device)
     result["another seed"] = fall(before, ranks_of(again.session, chosen))
     tell(f"another seed: {result['another seed']}")
-    for way, (facts, seconds) in evidence(session, chosen, tell).items():
+    for way, facts, seconds in evidence(session, chosen):
         after = ranks_of(train(without(graph, facts), shape, how, asked.device).session, chosen)
-        told = {"facts": float(np.mean([len(some) for some in facts])), "seconds": round(seconds, 3), **fall(before, after)}
+        told = {
+            "facts": float(np.mean([len(some) for some in facts])),
+            "seconds": round(seconds, 3),
+            **fall(before, after),
+        }
         result["ways"][way] = told
         tell(f"{way}: {told}")
         asked.out.mkdir(parents=True, exist_ok=True)

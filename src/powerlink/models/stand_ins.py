@@ -71,7 +71,7 @@ class StandIns:
     @cached_property
     def own(self) -> Tensor:
         """The entities' own numbers: (N, k) float64."""
-        return self._model.rows().double()
+        return self._model.rows().detach().double()
 
     @cached_property
     def _setting(self) -> Setting:
@@ -302,8 +302,8 @@ class _Wrong:
         told = torch.zeros(rows, drawn.numel(), dtype=torch.bool, device=drawn.device)
         told[row, column] = True
         left = (~told).sum(1, keepdim=True)
-        many = (count - told.sum(1, keepdim=True)) / left.clamp(min=1)
-        return cls(told, many.clamp(min=1).double().log())
+        many = (count - told.sum(1, keepdim=True)).double() / left.clamp(min=1)
+        return cls(told, many.clamp(min=1).log())
 
     def softplus(self, logits: Tensor) -> Tensor:
         """Return their losses as wrong answers (rows, K); see `drawn_tails_loss` for why logits are raised."""

@@ -23,8 +23,10 @@ class Table(LayeredEncoder):
         super().__init__(settings, num_entities, num_relations, widths)
         self.layers = nn.ModuleList()
         self._scale = 1.0
-        nn.init.xavier_normal_(self.entity)
-        nn.init.xavier_normal_(self.relation)
+        # Products of three small numbers have no slope to speak of: where every layer's norm is missing, what is drawn
+        # must not be smaller for there being many entities.
+        for table in (self.entity, self.relation):
+            nn.init.normal_(table, std=widths[0] ** -0.5)
 
     def scale_output(self, scale: float) -> None:
         """Note how large vectors should be; products learn as well from less."""
