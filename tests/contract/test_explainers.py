@@ -11,6 +11,7 @@ import torch
 
 from builders import computation_graph, model_of, random_rows
 from powerlink.errors import ExplainerError, SettingsError, UnknownNameError
+from powerlink.evidence import EvidenceBatch
 from powerlink.explainers import catalog
 from powerlink.explainers.catalog import EXPLAINERS, find_recipe, make_explainer
 from powerlink.explainers.floor import Gradient, LowDegree, Random, Shortest
@@ -19,7 +20,7 @@ from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer, PGFitting
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
-from powerlink.explainers.protocol import EdgeScores, described
+from powerlink.explainers.protocol import EdgeScores, Proposal, described
 from powerlink.explainers.slopes import Slopes
 from powerlink.graphs.prune import prune
 from powerlink.pipeline import explain_batch
@@ -160,6 +161,57 @@ def test_an_explainer_that_breaks_its_contract_is_refused_by_name_while_explaini
         explain_batch(small_session(), WORLD_QUERIES, explainer=Faulty(fault=fault), settings=PRUNING)
     assert FAULTS[fault] in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultyProposer:
+    """Names the first fact of each query, and does one thing wrong."""
+
+    name: ClassVar[str] = "faulty"
+    fault: str = "none"
+
+    def propose(self, oracle: Any, graph: Any, wish: Any, seed: int) -> Any:
+        edge, parameter = graph.kept.nonzero().squeeze(1), next(iter(oracle.model.parameters()))
+        edge = edge[graph.query_of_edge[edge].diff(prepend=edge.new_tensor([-1])) > 0]
+        query, cost = graph.query_of_edge[edge], torch.zeros(len(edge))
+        match self.fault:
+            case "no evidence":
+                return edge
+            case "not its own":
+                query = query.flip(0)
+            case "flag":
+                oracle.model.train()
+            case "grad":
+                parameter.grad = torch.zeros_like(parameter)
+            case "batch":
+                cost += graph.num_queries
+            case "order":
+                cost += query
+            case "chance":
+                cost += torch.rand(())
+            case "state":
+                COUNTED.append(1)
+                cost += len(COUNTED)
+        return Proposal(EvidenceBatch.of_sets(graph, query, edge.unsqueeze(1), cost))
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("no evidence", "must return a Proposal, not Tensor"),
+        ("not its own", "named evidence of another query's edges"),
+        ("flag", "changed the model"),
+        ("grad", "changed the model"),
+        ("chance", "global generator"),
+        ("batch", "gives a query other evidence alone than in a batch"),
+        ("order", "gives a query other evidence"),
+        ("state", "gave other evidence when asked again"),
+    ],
+)
+def test_the_contract_finds_every_fault_of_a_proposer(fault, expected):
+    assert broken_promises(FaultyProposer()) == []
+    told = broken_promises(FaultyProposer(fault=fault))
+    assert any(sentence.startswith("faulty ") and expected in sentence for sentence in told), told
 
 
 def test_what_is_no_dataclass_is_told():
