@@ -15,6 +15,7 @@ from powerlink.evidence import EvidenceBatch
 from powerlink.explainers import catalog
 from powerlink.explainers.catalog import EXPLAINERS, find_recipe, make_explainer
 from powerlink.explainers.floor import Gradient, LowDegree, Random, Shortest
+from powerlink.explainers.k_paths import KPaths
 from powerlink.explainers.learned.gnn_explainer import GNNExplainer
 from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer, PGFitting
@@ -44,6 +45,7 @@ OTHERS = {
     "power-link-plus, the counterfactual alone": PowerLinkPlus(steps=2, prediction_weight=0, path_weight=0, start=0.0),
     "slopes, at four weights": Slopes(points=4),
     "page-link, one path": PaGELink(steps=2, best=1, longest=2),
+    "k-paths, no more than wished": KPaths(search=1),
 }
 HELD: set[str] = set()  # the names of the catalog that a contract run was made for
 
@@ -84,6 +86,7 @@ def test_no_explainer_is_without_a_contract_run(request):
         GNNExplainer,
         PGExplainer,
         PaGELink,
+        KPaths,
         Gradient,
         Shortest,
         LowDegree,
@@ -399,6 +402,7 @@ def test_power_link_refuses_settings_that_cannot_be(wrong):
         lambda: PaGELink(lr=float("nan")),
         lambda: PaGELink(best=0),
         lambda: PaGELink(longest=0),
+        lambda: KPaths(search=0),
         lambda: PGFitting(epochs=-1),
         lambda: PGFitting(hidden=0),
         lambda: PGFitting(batch=0),

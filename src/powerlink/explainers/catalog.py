@@ -10,6 +10,7 @@ from typing import Any
 
 from powerlink.errors import ExplainerError, SettingsError, UnknownNameError
 from powerlink.explainers.floor import Gradient, LowDegree, Random, Shortest
+from powerlink.explainers.k_paths import KPaths
 from powerlink.explainers.learned.gnn_explainer import GNNExplainer
 from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer
@@ -73,6 +74,7 @@ EXPLAINERS: dict[str, Recipe] = {
         Recipe("page-link", PaGELink, "a free mask that rises on the best paths of each step (PaGE-Link)"),
         Recipe("gradient", Gradient, "floor: gradient of the score by edge weight"),
         Recipe("shortest", Shortest, "floor: the shortest paths, without asking the model"),
+        Recipe("k-paths", KPaths, "floor: shortest paths of different relations, without asking the model (K-Paths)"),
         Recipe("low-degree", LowDegree, "floor: paths around hubs, without asking the model"),
         Recipe("random", Random, "floor: chance"),
         _ablation("no-path", "without the path term", path_weight=0.0),
