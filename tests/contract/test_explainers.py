@@ -17,6 +17,7 @@ from powerlink.explainers.catalog import EXPLAINERS, find_recipe, make_explainer
 from powerlink.explainers.floor import Gradient, LowDegree, Random, Shortest
 from powerlink.explainers.k_paths import KPaths
 from powerlink.explainers.learned.gnn_explainer import GNNExplainer
+from powerlink.explainers.learned.kex import KEX
 from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer, PGFitting
 from powerlink.explainers.learned.power_link import PowerLink
@@ -33,7 +34,7 @@ from powerlink.testing.small_world import PRUNING, WORLD_QUERIES, graph_of
 N, R = 12, 3
 ROWS = random_rows(0, N, R, 30)
 QUERIES = [(0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8)]
-QUICK = {name: {"steps": 2} for name in ("power-link", "power-link-plus", "gnn-explainer", "page-link")}
+QUICK = {name: {"steps": 2} for name in ("power-link", "power-link-plus", "gnn-explainer", "page-link", "ke-x")}
 OTHERS = {
     "power-link, paths from one hop on": PowerLink(steps=2, combination="euclidean", min_order=1),
     "power-link, no steps": PowerLink(steps=0),
@@ -45,6 +46,9 @@ OTHERS = {
     "power-link-plus, the counterfactual alone": PowerLinkPlus(steps=2, prediction_weight=0, path_weight=0, start=0.0),
     "slopes, at four weights": Slopes(points=4),
     "page-link, one path": PaGELink(steps=2, best=1, longest=2),
+    "ke-x, missed without it": KEX(steps=2, counterfactual_weight=1.0),
+    "ke-x, one rival, one fact": KEX(steps=2, rivals=1, budget=1, facts=1),
+    "ke-x, the gain alone, learned to the end": KEX(prediction_weight=0, size_weight=0, entropy_weight=0, budget=4),
     "k-paths, no more than wished": KPaths(search=1),
 }
 HELD: set[str] = set()  # the names of the catalog that a contract run was made for
@@ -86,6 +90,7 @@ def test_no_explainer_is_without_a_contract_run(request):
         GNNExplainer,
         PGExplainer,
         PaGELink,
+        KEX,
         KPaths,
         Gradient,
         Shortest,
@@ -358,7 +363,7 @@ def graph_for(model, queries=QUERIES, rows=ROWS):
     return graph.with_features(entity, whole.relation.detach())
 
 
-@pytest.mark.parametrize("name", ["power-link", "gnn-explainer", "page-link", "random"])
+@pytest.mark.parametrize("name", ["power-link", "gnn-explainer", "page-link", "ke-x", "random"])
 def test_another_seed_gives_other_scores(name, fitted):
     graph = graph_of(small_session(), WORLD_QUERIES)
     one, other = (quick(name, fitted).score_edges(small_session().model, graph, seed).values for seed in (5, 6))
@@ -368,7 +373,7 @@ def test_another_seed_gives_other_scores(name, fitted):
 def test_a_frozen_model_can_be_explained(fitted):
     model = model_of("compgcn", "distmult", 2, N, R)
     graph = graph_for(model)
-    for name in ("power-link", "gnn-explainer", "page-link", "gradient", "pg-explainer"):
+    for name in ("power-link", "gnn-explainer", "page-link", "ke-x", "gradient", "pg-explainer"):
         explainer = quick(name, fitted)
         expected = explainer.score_edges(model.requires_grad_(True), graph, seed=0).values
         torch.testing.assert_close(explainer.score_edges(model.requires_grad_(False), graph, seed=0).values, expected)
@@ -402,6 +407,11 @@ def test_power_link_refuses_settings_that_cannot_be(wrong):
         lambda: PaGELink(lr=float("nan")),
         lambda: PaGELink(best=0),
         lambda: PaGELink(longest=0),
+        lambda: KEX(steps=-1),
+        lambda: KEX(lr=0),
+        lambda: KEX(rivals=0),
+        lambda: KEX(budget=0),
+        lambda: KEX(facts=11),
         lambda: KPaths(search=0),
         lambda: PGFitting(epochs=-1),
         lambda: PGFitting(hidden=0),
