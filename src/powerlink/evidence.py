@@ -54,6 +54,11 @@ class EvidenceBatch:
         """Return some of it."""
         return EvidenceBatch(self.query[index], self.edges[index], self.cost[index], self.is_path[index])
 
+    def first(self, count: int) -> EvidenceBatch:
+        """Return each query's first `count` pieces."""
+        place = torch.arange(self.count, device=self.query.device) - torch.searchsorted(self.query, self.query)
+        return self.select((place < count).nonzero().squeeze(1))
+
     def numbered(self, columns: Tensor) -> Tensor:
         """Number the pieces, (n,): those of one query and kind share a number where their columns (n, w) are equal."""
         key = torch.cat([self.query.unsqueeze(1), self.is_path.long().unsqueeze(1), columns], dim=1)

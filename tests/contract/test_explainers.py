@@ -11,15 +11,18 @@ import torch
 
 from builders import computation_graph, model_of, random_rows
 from powerlink.errors import ExplainerError, SettingsError, UnknownNameError
+from powerlink.evidence import EvidenceBatch
 from powerlink.explainers import catalog
 from powerlink.explainers.catalog import EXPLAINERS, find_recipe, make_explainer
 from powerlink.explainers.floor import Gradient, LowDegree, Random, Shortest
+from powerlink.explainers.k_paths import KPaths
 from powerlink.explainers.learned.gnn_explainer import GNNExplainer
+from powerlink.explainers.learned.kex import KEX
 from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer, PGFitting
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
-from powerlink.explainers.protocol import EdgeScores, described
+from powerlink.explainers.protocol import EdgeScores, Proposal, described
 from powerlink.explainers.slopes import Slopes
 from powerlink.graphs.prune import prune
 from powerlink.pipeline import explain_batch
@@ -31,7 +34,7 @@ from powerlink.testing.small_world import PRUNING, WORLD_QUERIES, graph_of
 N, R = 12, 3
 ROWS = random_rows(0, N, R, 30)
 QUERIES = [(0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8)]
-QUICK = {name: {"steps": 2} for name in ("power-link", "power-link-plus", "gnn-explainer", "page-link")}
+QUICK = {name: {"steps": 2} for name in ("power-link", "power-link-plus", "gnn-explainer", "page-link", "ke-x")}
 OTHERS = {
     "power-link, paths from one hop on": PowerLink(steps=2, combination="euclidean", min_order=1),
     "power-link, no steps": PowerLink(steps=0),
@@ -43,6 +46,10 @@ OTHERS = {
     "power-link-plus, the counterfactual alone": PowerLinkPlus(steps=2, prediction_weight=0, path_weight=0, start=0.0),
     "slopes, at four weights": Slopes(points=4),
     "page-link, one path": PaGELink(steps=2, best=1, longest=2),
+    "ke-x, missed without it": KEX(steps=2, counterfactual_weight=1.0),
+    "ke-x, one rival, one fact": KEX(steps=2, rivals=1, budget=1, facts=1),
+    "ke-x, the gain alone, learned to the end": KEX(prediction_weight=0, size_weight=0, entropy_weight=0, budget=4),
+    "k-paths, no more than wished": KPaths(search=1),
 }
 HELD: set[str] = set()  # the names of the catalog that a contract run was made for
 
@@ -83,6 +90,8 @@ def test_no_explainer_is_without_a_contract_run(request):
         GNNExplainer,
         PGExplainer,
         PaGELink,
+        KEX,
+        KPaths,
         Gradient,
         Shortest,
         LowDegree,
@@ -160,6 +169,57 @@ def test_an_explainer_that_breaks_its_contract_is_refused_by_name_while_explaini
         explain_batch(small_session(), WORLD_QUERIES, explainer=Faulty(fault=fault), settings=PRUNING)
     assert FAULTS[fault] in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultyProposer:
+    """Names the first fact of each query, and does one thing wrong."""
+
+    name: ClassVar[str] = "faulty"
+    fault: str = "none"
+
+    def propose(self, oracle: Any, graph: Any, wish: Any, seed: int) -> Any:
+        edge, parameter = graph.kept.nonzero().squeeze(1), next(iter(oracle.model.parameters()))
+        edge = edge[graph.query_of_edge[edge].diff(prepend=edge.new_tensor([-1])) > 0]
+        query, cost = graph.query_of_edge[edge], torch.zeros(len(edge))
+        match self.fault:
+            case "no evidence":
+                return edge
+            case "not its own":
+                query = query.flip(0)
+            case "flag":
+                oracle.model.train()
+            case "grad":
+                parameter.grad = torch.zeros_like(parameter)
+            case "batch":
+                cost += graph.num_queries
+            case "order":
+                cost += query
+            case "chance":
+                cost += torch.rand(())
+            case "state":
+                COUNTED.append(1)
+                cost += len(COUNTED)
+        return Proposal(EvidenceBatch.of_sets(graph, query, edge.unsqueeze(1), cost))
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("no evidence", "must return a Proposal, not Tensor"),
+        ("not its own", "named evidence of another query's edges"),
+        ("flag", "changed the model"),
+        ("grad", "changed the model"),
+        ("chance", "global generator"),
+        ("batch", "gives a query other evidence alone than in a batch"),
+        ("order", "gives a query other evidence"),
+        ("state", "gave other evidence when asked again"),
+    ],
+)
+def test_the_contract_finds_every_fault_of_a_proposer(fault, expected):
+    assert broken_promises(FaultyProposer()) == []
+    told = broken_promises(FaultyProposer(fault=fault))
+    assert any(sentence.startswith("faulty ") and expected in sentence for sentence in told), told
 
 
 def test_what_is_no_dataclass_is_told():
@@ -303,7 +363,7 @@ def graph_for(model, queries=QUERIES, rows=ROWS):
     return graph.with_features(entity, whole.relation.detach())
 
 
-@pytest.mark.parametrize("name", ["power-link", "gnn-explainer", "page-link", "random"])
+@pytest.mark.parametrize("name", ["power-link", "gnn-explainer", "page-link", "ke-x", "random"])
 def test_another_seed_gives_other_scores(name, fitted):
     graph = graph_of(small_session(), WORLD_QUERIES)
     one, other = (quick(name, fitted).score_edges(small_session().model, graph, seed).values for seed in (5, 6))
@@ -313,7 +373,7 @@ def test_another_seed_gives_other_scores(name, fitted):
 def test_a_frozen_model_can_be_explained(fitted):
     model = model_of("compgcn", "distmult", 2, N, R)
     graph = graph_for(model)
-    for name in ("power-link", "gnn-explainer", "page-link", "gradient", "pg-explainer"):
+    for name in ("power-link", "gnn-explainer", "page-link", "ke-x", "gradient", "pg-explainer"):
         explainer = quick(name, fitted)
         expected = explainer.score_edges(model.requires_grad_(True), graph, seed=0).values
         torch.testing.assert_close(explainer.score_edges(model.requires_grad_(False), graph, seed=0).values, expected)
@@ -347,6 +407,12 @@ def test_power_link_refuses_settings_that_cannot_be(wrong):
         lambda: PaGELink(lr=float("nan")),
         lambda: PaGELink(best=0),
         lambda: PaGELink(longest=0),
+        lambda: KEX(steps=-1),
+        lambda: KEX(lr=0),
+        lambda: KEX(rivals=0),
+        lambda: KEX(budget=0),
+        lambda: KEX(facts=11),
+        lambda: KPaths(search=0),
         lambda: PGFitting(epochs=-1),
         lambda: PGFitting(hidden=0),
         lambda: PGFitting(batch=0),

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from powerlink.explainers.floor import Gradient, Random
 from powerlink.explainers.learned.gnn_explainer import GNNExplainer
+from powerlink.explainers.learned.kex import KEX
 from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer, PGFitting
 from powerlink.explainers.learned.power_link import PowerLink
@@ -140,13 +141,24 @@ def test_gnn_explainer_finds_the_truth_in_its_own_order(cases: list[Case]) -> No
     assert hit_rate(cases, GNNExplainer(), BY_MASK, every=4) >= 0.8
 
 
+@pytest.mark.parametrize("inverse", [False, True])
+def test_ke_x_finds_the_truth_in_its_own_order(cases: list[Case], inverse: bool) -> None:
+    """A path walks its facts in either direction, whichever of their messages the model reads.
+
+    The share of its budget was looked at on these graphs, too; on those of seeds 200 … 205 it finds as much.
+    """
+    assert hit_rate(cases, KEX(), BY_MASK, every=4, inverse=inverse) >= 0.9
+
+
 def test_page_link_proposes_the_truth_far_more_often_than_chance(cases: list[Case]) -> None:
     """Its own order follows the short paths its first steps chose; what it proposes, judged by proof, does not."""
     alone = replace(BY_CARRIED, also_consider="none")
     assert hit_rate(cases, PaGELink(), alone, every=4) > hit_rate(cases, Random(), alone, every=4) + 0.2
 
 
-@pytest.mark.parametrize("explainer", [PowerLink(), GNNExplainer(), PaGELink(), Gradient()], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "explainer", [PowerLink(), GNNExplainer(), PaGELink(), KEX(), Gradient()], ids=lambda one: one.name
+)
 def test_scores_tell_true_facts_from_others_far_better_than_chance(cases: list[Case], explainer: Explainer) -> None:
     assert fact_auc(cases, explainer) > fact_auc(cases, Random()) + 0.3
 

@@ -13,6 +13,8 @@ from powerlink import memory
 from powerlink.errors import DataError, PowerlinkError, SettingsError, UnknownNameError
 from powerlink.explainers.catalog import EXPLAINERS, make_explainer
 from powerlink.explainers.floor import Random
+from powerlink.explainers.k_paths import KPaths
+from powerlink.explainers.learned.kex import KEX
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.kg.explained_links import ExplainedLinks, KnownReasons, Reasons
 from powerlink.kg.planted import NOISE, plant
@@ -69,6 +71,16 @@ def test_the_auc_is_that_of_the_scores(shop: Task) -> None:
     scores = Random().score_edges(shop.session.model, graph, 3).values
     for reading, values in asked.auc.items():
         np.testing.assert_allclose(values, edge_auc(graph, scores, explaining, reading))  # type: ignore[arg-type]
+
+
+def test_the_auc_of_a_proposer_is_that_of_its_mask_if_it_has_one(shop: Task) -> None:
+    asked, maskless = (shop.ask(who, MASK, seed=3) for who in (KEX(steps=5), KPaths()))
+    graph = computation_graph(shop.session, shop.queries, MASK)
+    explaining = explaining_edges(graph, [shop.known.steps[query] for query in shop.triples])
+    mask = KEX(steps=5).score_edges(shop.session.model, graph, 3).values
+    for reading, values in asked.auc.items():
+        np.testing.assert_allclose(values, edge_auc(graph, mask, explaining, reading))  # type: ignore[arg-type]
+        assert np.isnan(maskless.auc[reading]).all()
 
 
 def test_no_query_and_queries_without_reasons(shop: Task) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 from powerlink.errors import ExplainerError, SettingsError, UnknownNameError
 from powerlink.explainers.floor import Gradient, LowDegree, Random, Shortest
+from powerlink.explainers.k_paths import KPaths
 from powerlink.explainers.learned.gnn_explainer import GNNExplainer
+from powerlink.explainers.learned.kex import KEX
 from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer
 from powerlink.explainers.learned.power_link import PowerLink
@@ -75,8 +77,10 @@ EXPLAINERS: dict[str, Recipe] = {
         Recipe("pg-explainer", PGExplainer, "one network fitted on many queries beforehand (PGExplainer-Link)"),
         Recipe("page-link", PaGELink, "a free mask that rises on the best paths of each step (PaGE-Link)"),
         Recipe("kelpie", Kelpie, "sets of facts of the head, by what the rank loses without them (Kelpie)"),
+        Recipe("ke-x", KEX, "a free mask within a budget that leaves no doubt which tail it is (KE-X)"),
         Recipe("gradient", Gradient, "floor: gradient of the score by edge weight"),
         Recipe("shortest", Shortest, "floor: the shortest paths, without asking the model"),
+        Recipe("k-paths", KPaths, "floor: shortest paths of different relations, without asking the model (K-Paths)"),
         Recipe("low-degree", LowDegree, "floor: paths around hubs, without asking the model"),
         Recipe("random", Random, "floor: chance"),
         _ablation("no-path", "without the path term", path_weight=0.0),

@@ -25,7 +25,7 @@ def explainer_of(made_by: MadeBy) -> AnyExplainer:
         raise SettingsError(f"{recipe.name} was fitted beforehand, and nothing says where its weights are")
     known = settings_of(recipe.kind).keys() - recipe.fixed.keys()
     explainer = recipe.make({name: value for name, value in made_by.explainer_settings.items() if name in known})
-    if isinstance(explainer, Proposer):
+    if isinstance(explainer, Proposer) and not hasattr(explainer, "score_edges"):
         raise SettingsError(f"{recipe.name} names evidence and has no mask, which they judge")
     return explainer
 

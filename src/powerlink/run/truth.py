@@ -20,7 +20,7 @@ from torch import Tensor
 from powerlink.errors import DataError, SettingsError, UnknownNameError
 from powerlink.explain_settings import DEPTH as DEPTH  # noqa: PLC0414 - where it is looked for
 from powerlink.explainers.catalog import find_recipe
-from powerlink.explainers.protocol import AnyExplainer, Fitted, Proposer
+from powerlink.explainers.protocol import AnyExplainer, Fitted
 from powerlink.explanation import Explanation, Query
 from powerlink.kg.explained_links import KnownReasons, Triple
 from powerlink.kg.planted import Planted, true_reasons
@@ -136,8 +136,7 @@ class Task:
         if isinstance(explainer, Fitted):
             explainer.check_fit(self.session)
         triples = {name_query(self.session.graph, query): query for query in self.triples}
-        truth = None if isinstance(explainer, Proposer) else self.known.steps
-        job = WatchedJob(explainer=explainer, ways={ONLY: settings}, seed=seed, truth=truth or {})
+        job = WatchedJob(explainer=explainer, ways={ONLY: settings}, seed=seed, truth=self.known.steps or {})
         ledger = Ledger(file, job.made_by(self.session)[ONLY]) if file else None
         done: dict[Query, Explanation] = ledger.done if ledger else {}
         there = triples.keys() & done.keys()

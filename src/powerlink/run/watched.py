@@ -13,7 +13,16 @@ from torch import Tensor
 
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError
-from powerlink.explainers.protocol import AnyExplainer, EdgeScores, Explainer, Proposer, looks_everywhere
+from powerlink.explainers.protocol import (
+    AnyExplainer,
+    EdgeScores,
+    Explainer,
+    Oracle,
+    Proposal,
+    Proposer,
+    Wish,
+    looks_everywhere,
+)
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.kg.explained_links import GroundTruth, Triple
 from powerlink.memory import Budget
@@ -26,23 +35,49 @@ from powerlink.verify.ground_truth import READINGS, edge_auc, explaining_edges
 
 
 class Watched:
-    """An explainer whose edge scores are held against the truth as they pass."""
+    """Somebody whose scores of edges are held against the truth as they pass."""
 
-    def __init__(self, explainer: Explainer, truth: Mapping[Triple, GroundTruth]) -> None:
+    def __init__(self, explainer: AnyExplainer, truth: Mapping[Triple, GroundTruth]) -> None:
         self.watched, self._truth = explainer, truth
-        self.name, self.cost, self.looks_everywhere = explainer.name, explainer.cost, looks_everywhere(explainer)
+        self.name, self.looks_everywhere = explainer.name, looks_everywhere(explainer)
         self.auc: dict[Triple, dict[str, float]] = {}
 
-    def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
-        """Score a batch, and measure the ROC-AUC of each of its queries."""
-        scores = self.watched.score_edges(model, graph, seed)
+    def _hold(self, graph: ComputationGraph, values: Tensor) -> None:
+        """Measure the ROC-AUC of each of a batch's queries, of scores (num_edges,)."""
         queries = [(head, relation, tail) for head, relation, tail in graph.queries.tolist()]
         explaining = explaining_edges(graph, [self._truth[query] for query in queries])
         for reading in READINGS:
-            values = edge_auc(graph, scores.values, explaining, reading).tolist()
-            for query, value in zip(queries, values, strict=True):
+            for query, value in zip(queries, edge_auc(graph, values, explaining, reading).tolist(), strict=True):
                 self.auc.setdefault(query, {})[reading] = value
+
+
+class WatchedExplainer(Watched):
+    """An explainer; what it scores is looked at."""
+
+    def __init__(self, explainer: Explainer, truth: Mapping[Triple, GroundTruth]) -> None:
+        super().__init__(explainer, truth)
+        self._explainer, self.cost = explainer, explainer.cost
+
+    def score_edges(self, model: LinkModel, graph: ComputationGraph, seed: int) -> EdgeScores:
+        """Score a batch, and measure it."""
+        scores = self._explainer.score_edges(model, graph, seed)
+        self._hold(graph, scores.values)
         return scores
+
+
+class WatchedProposer(Watched):
+    """A proposer; its mask is looked at, where it has one."""
+
+    def __init__(self, proposer: Proposer, truth: Mapping[Triple, GroundTruth]) -> None:
+        super().__init__(proposer, truth)
+        self._proposer = proposer
+
+    def propose(self, oracle: Oracle, graph: ComputationGraph, wish: Wish, seed: int) -> Proposal:
+        """Name evidence of a batch, and measure the mask."""
+        proposal = self._proposer.propose(oracle, graph, wish, seed)
+        if proposal.mask is not None:
+            self._hold(graph, proposal.mask)
+        return proposal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +90,10 @@ class WatchedJob(ExplainJob):
         self, session: Session, batch: Tensor, budget: Budget, explainer: AnyExplainer | None = None
     ) -> tuple[Mapping[str, Answer], Measurements]:
         """Explain a batch, and tell each reading's ROC-AUC of each query."""
-        if not self.truth or isinstance(self.explainer, Proposer):
+        if not self.truth:
             return super().answer(session, batch, budget)
-        watched = Watched(self.explainer, self.truth)
+        who = self.explainer
+        watched = WatchedProposer(who, self.truth) if isinstance(who, Proposer) else WatchedExplainer(who, self.truth)
         answers, _ = super().answer(session, batch, budget, watched)
         return answers, {name_query(session.graph, query): found for query, found in watched.auc.items()}
 
