@@ -17,6 +17,7 @@ from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
 from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explainers.slopes import Slopes
+from powerlink.explainers.subsets.subgraphx import SubgraphX
 from powerlink.settings import settings_of
 
 GROUP = "powerlink.explainers"  # the entry-point group other packages register in
@@ -71,6 +72,8 @@ EXPLAINERS: dict[str, Recipe] = {
         Recipe("gnn-explainer", GNNExplainer, "a free mask that is small and decided (GNNExplainer-Link)"),
         Recipe("pg-explainer", PGExplainer, "one network fitted on many queries beforehand (PGExplainer-Link)"),
         Recipe("page-link", PaGELink, "a free mask that rises on the best paths of each step (PaGE-Link)"),
+        Recipe("subgraphx", SubgraphX, "paths in the subgraph of greatest Shapley value, by tree search (SubgraphX)"),
+        Recipe("subgraphx-nodes", SubgraphX, "subgraphx that prunes nodes, as published", {"players": "nodes"}),
         Recipe("gradient", Gradient, "floor: gradient of the score by edge weight"),
         Recipe("shortest", Shortest, "floor: the shortest paths, without asking the model"),
         Recipe("low-degree", LowDegree, "floor: paths around hubs, without asking the model"),
