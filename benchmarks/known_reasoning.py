@@ -78,7 +78,8 @@ class Run:
         return recipe.make({"weights": str(file)})
 
 
-OWN = [name for name, recipe in EXPLAINERS.items() if not recipe.fixed]  # no ablations
+# no ablations; and of proposers there are no edge scores to hold against the truth
+OWN = [name for name, recipe in EXPLAINERS.items() if not recipe.fixed and hasattr(recipe.kind, "score_edges")]
 NODES_ALONE = replace(PG_FITTING, reads_relations=False)
 RUNS: dict[str, Run] = {
     "slopes, carried (default)": Run("slopes", DEFAULT),

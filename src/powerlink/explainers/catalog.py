@@ -21,6 +21,7 @@ from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explainers.single_facts import SingleFacts
 from powerlink.explainers.slopes import Slopes
 from powerlink.explainers.subsets.kelpie import Kelpie
+from powerlink.explainers.subsets.subgraphx import SubgraphX
 from powerlink.settings import settings_of
 
 GROUP = "powerlink.explainers"  # the entry-point group other packages register in
@@ -78,6 +79,8 @@ EXPLAINERS: dict[str, Recipe] = {
         Recipe("page-link", PaGELink, "a free mask that rises on the best paths of each step (PaGE-Link)"),
         Recipe("kelpie", Kelpie, "sets of facts of the head, by what the rank loses without them (Kelpie)"),
         Recipe("ke-x", KEX, "a free mask within a budget that leaves no doubt which tail it is (KE-X)"),
+        Recipe("subgraphx", SubgraphX, "paths in the subgraph of greatest Shapley value, by tree search (SubgraphX)"),
+        Recipe("subgraphx-nodes", SubgraphX, "subgraphx that prunes nodes, as published", {"players": "nodes"}),
         Recipe("gradient", Gradient, "floor: gradient of the score by edge weight"),
         Recipe("shortest", Shortest, "floor: the shortest paths, without asking the model"),
         Recipe("k-paths", KPaths, "floor: shortest paths of different relations, without asking the model (K-Paths)"),

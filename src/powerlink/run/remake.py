@@ -9,7 +9,7 @@ import torch
 
 from powerlink.errors import PowerlinkError, SettingsError
 from powerlink.explainers.catalog import find_recipe
-from powerlink.explainers.protocol import AnyExplainer, Proposer
+from powerlink.explainers.protocol import AnyExplainer
 from powerlink.explanation import Explanation, MadeBy
 from powerlink.models.session import Session
 from powerlink.pipeline import ExplainSettings
@@ -24,10 +24,7 @@ def explainer_of(made_by: MadeBy) -> AnyExplainer:
     if recipe.fitting:
         raise SettingsError(f"{recipe.name} was fitted beforehand, and nothing says where its weights are")
     known = settings_of(recipe.kind).keys() - recipe.fixed.keys()
-    explainer = recipe.make({name: value for name, value in made_by.explainer_settings.items() if name in known})
-    if isinstance(explainer, Proposer) and not hasattr(explainer, "score_edges"):
-        raise SettingsError(f"{recipe.name} names evidence and has no mask, which they judge")
-    return explainer
+    return recipe.make({name: value for name, value in made_by.explainer_settings.items() if name in known})
 
 
 def with_paper_figures(
@@ -55,6 +52,9 @@ def with_paper_figures(
         again = explain_many(session, queries, explainer=explainer, settings=settings, seed=maker.seed, told=told)
         for i, made in zip(places, again, strict=True):
             found[i] = replace(found[i], paper=made.paper)
+        if maskless := sum(made.considered > 0 and made.paper is None for made in again):
+            why = f"{maker.explainer} names evidence and has no mask, which they judge"
+            refused.append(f"the paper's figures of {maskless:,} explanations cannot be measured: {why}")
     return found, refused
 
 

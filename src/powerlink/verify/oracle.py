@@ -12,7 +12,7 @@ from powerlink.errors import SettingsError
 from powerlink.explainers.protocol import Oracle
 from powerlink.graphs.computation_graph import ComputationGraph, target_edges
 from powerlink.graphs.what_if import Removals, nothing_but
-from powerlink.memory import Room
+from powerlink.memory import LOGITS_PER_SCORE, Room
 from powerlink.models.layer_by_layer import LayerByLayer
 from powerlink.models.protocol import Embeddings, LinkModel
 from powerlink.models.ranking import filtered_ranks, score_tails_of
@@ -96,7 +96,9 @@ class Removal:
     @torch.no_grad()
     def with_only(self, question: Tensor, facts: Tensor) -> Tensor:
         """Return each question's number where nothing is left but some facts: (S,)."""
-        return asked(self.model, *self._encode_only(self.model, question, facts))
+        runs = self.room.cut((2 * (facts >= 0).sum(1)).tolist(), LOGITS_PER_SCORE)
+        parts = [asked(self.model, *self._encode_only(self.model, question[a:b], facts[a:b])) for a, b in runs]
+        return torch.cat(parts) if parts else self.graph.norm.new_empty(0)
 
     def standings_without(self, question: Tensor, facts: Tensor) -> Standing:
         """Return numbers and ranks on the whole graph without some facts: (S,) each."""
