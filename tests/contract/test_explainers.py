@@ -23,7 +23,9 @@ from powerlink.explainers.learned.pg_explainer import PGExplainer, PGFitting
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.learned.power_link_plus import PowerLinkPlus
 from powerlink.explainers.protocol import EdgeScores, Proposal, described
+from powerlink.explainers.single_facts import SingleFacts
 from powerlink.explainers.slopes import Slopes
+from powerlink.explainers.subsets.kelpie import Kelpie
 from powerlink.explainers.subsets.subgraphx import SubgraphX
 from powerlink.graphs.prune import prune
 from powerlink.pipeline import explain_batch
@@ -38,6 +40,7 @@ QUERIES = [(0, 0, 1), (2, 4, 3), (5, 1, 6), (0, 0, 1), (7, 2, 8)]
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {"steps": 2} for name in ("power-link", "power-link-plus", "gnn-explainer", "page-link", "ke-x")},
     "subgraphx": {"budget": 8, "rollouts": 2, "samples": 4},
+    "kelpie": {"facts": 5, "most": 2},
 }
 OTHERS = {
     "power-link, paths from one hop on": PowerLink(steps=2, combination="euclidean", min_order=1),
@@ -99,6 +102,8 @@ def test_no_explainer_is_without_a_contract_run(request):
         KEX,
         KPaths,
         SubgraphX,
+        Kelpie,
+        SingleFacts,
         Gradient,
         Shortest,
         LowDegree,
@@ -168,53 +173,6 @@ def test_the_contract_finds_every_fault(fault):
     assert any(sentence.startswith("faulty ") and expected in sentence for sentence in told), told
     with pytest.raises(ExplainerError, match="faulty"):
         check_explainer(Faulty(fault=fault))
-
-
-@dataclass(frozen=True, kw_only=True)
-class FaultyProposer:
-    """Names the first kept edge of every query as a set, and does one thing wrong."""
-
-    name: ClassVar[str] = "faulty"
-    fault: str = "none"
-
-    def propose(self, oracle: Any, graph: Any, wish: Any, seed: int) -> Any:
-        if self.fault == "no proposal":
-            return None
-        kept = graph.kept.nonzero().squeeze(1)
-        kept = kept[kept == torch.minimum(kept, graph.reverse[kept])]
-        query = graph.query_of_edge[kept]
-        first = torch.cat([torch.ones_like(query[:1]), query.diff()]) > 0
-        edges, query = kept[first].unsqueeze(1), query[first]
-        if self.fault == "batch" and graph.num_queries > 1:
-            edges, query = edges[1:], query[1:]
-        if self.fault == "generator":
-            torch.rand(())
-        if self.fault == "state":
-            COUNTED.append(1)
-            edges, query = edges[len(COUNTED) % 2 :], query[len(COUNTED) % 2 :]
-        mask = 0.5 * graph.kept
-        if self.fault == "mask":
-            mask = mask + 0.5
-        if self.fault == "mask in a batch":
-            mask = mask / graph.num_queries
-        return Proposal(EvidenceBatch.of_sets(graph, query, edges, query.double()), mask)
-
-
-@pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        ("no proposal", "must return a Proposal"),
-        ("mask", "gave pruned edges a score"),
-        ("generator", "drew from torch's global generator"),
-        ("batch", "names evidence of a query differently alone than in a batch"),
-        ("mask in a batch", "scores a query differently alone than in a batch"),
-        ("state", "gave other evidence when asked again"),
-    ],
-)
-def test_the_contract_finds_every_fault_of_a_proposer_and_lets_the_innocent_pass(fault, expected):
-    assert broken_promises(FaultyProposer()) == []
-    told = broken_promises(FaultyProposer(fault=fault))
-    assert any(sentence.startswith("faulty ") and expected in sentence for sentence in told), told
 
 
 @pytest.mark.parametrize("fault", FAULTS)

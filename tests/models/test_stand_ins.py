@@ -70,7 +70,9 @@ class Plain:
         for _, r, t in facts:
             wrong = [e for e in self.drawn if e not in out[r]]
             shift = math.log((N - (len(self.drawn) - len(wrong))) / len(wrong))
-            rivals = [self.logit(row, None, r, e) + shift for e in wrong] + [self.logit(row, None, r, e) for e in out[r]]
+            rivals = [self.logit(row, None, r, e) + shift for e in wrong] + [
+                self.logit(row, None, r, e) for e in out[r]
+            ]
             total = total + torch.stack(rivals).logsumexp(0) - self.logit(row, None, r, t)
             others = [e for e in self.drawn if e != entity]
             shift = math.log((N - 1 - (len(self.drawn) - len(others))) / len(others))

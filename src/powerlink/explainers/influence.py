@@ -1,9 +1,9 @@
 """What a model that passes no messages would have learned without each fact, to first order: no fit at all.
 
-An entity's row z lies where the slopes of its facts' losses cancel out. Without one of them it moves by H⁻¹·∇loss, where
-H is how the loss curves (Koh and Liang, 2017); CRIAGE (Pezeshkpour et al., 2019) reads H off the entity's own facts, and
-so do we: H = Σ σ′(p)·∇p·∇pᵀ over both questions of each fact, with logits p. A fact that is gone becomes a wrong answer,
-so its loss loses the slope 1·∇p.
+An entity's row z lies where the slopes of its facts' losses cancel out. Without one of them it moves by H⁻¹·∇loss,
+where H is how the loss curves (Koh and Liang, 2017); CRIAGE (Pezeshkpour et al., 2019) reads H off the entity's own
+facts, and so do we: H = Σ σ′(p)·∇p·∇pᵀ over both questions of each fact, with logits p. A fact that is gone becomes a
+wrong answer, so its loss loses the slope 1·∇p.
 """
 
 from __future__ import annotations
@@ -56,4 +56,5 @@ def _falls(
     mean = hessian.diagonal(dim1=1, dim2=2).mean(1).clamp(min=torch.finfo(rows.dtype).tiny)
     hessian += (DAMPING * mean)[:, None, None] * torch.eye(size, dtype=rows.dtype, device=rows.device)
     direction = torch.linalg.solve(hessian.detach(), pull.unsqueeze(2)).squeeze(2)  # (ends, k)
-    return (direction[place] * (slopes[0] + slopes[1])).sum(1).detach()
+    fall: Tensor = (direction[place] * (slopes[0] + slopes[1])).sum(1).detach()
+    return fall

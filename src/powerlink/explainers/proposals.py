@@ -86,7 +86,7 @@ SECOND_PROPOSERS: dict[AlsoConsider, tuple[AnyExplainer, ...]] = {
 
 
 def second_proposers(also: AlsoConsider, model: LinkModel) -> list[Proposer]:
-    """Return who else proposes: of a model that passes no messages also facts by themselves, since few paths carry it."""
+    """Return who else proposes; of a model that passes no messages also facts by themselves: few paths carry it."""
     alone = (SingleFacts(),) if also != "none" and abilities_of(model).retrainable else ()
     return [as_proposer(explainer) for explainer in (*SECOND_PROPOSERS[also], *alone)]
 

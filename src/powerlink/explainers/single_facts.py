@@ -37,6 +37,4 @@ class SingleFacts:
         query = graph.query_of_edge[edge]
         place = torch.arange(edge.numel(), device=graph.device) - row_pointer(query, graph.num_queries)[query]
         edge = edge[place < wish.count]
-        return Proposal(
-            EvidenceBatch(graph.query_of_edge[edge], edge.unsqueeze(1), -falls[edge], forward[edge])
-        )
+        return Proposal(EvidenceBatch(graph.query_of_edge[edge], edge.unsqueeze(1), -falls[edge], forward[edge]))

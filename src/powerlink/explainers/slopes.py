@@ -26,8 +26,8 @@ class Slopes:
 
     All edges are weighted alike, at `points` weights evenly from 1 down to just above 0, and the score is
     differentiated at each. A fact's slope is the sum of its two directions', since a removal takes both. One point is
-    the plain gradient; more of them see what a saturated score hides. Of a model that passes no messages it is what head
-    and tail would have learned without the fact, see `influence`.
+    the plain gradient; more of them see what a saturated score hides. Of a model that passes no messages it is what
+    head and tail would have learned without the fact, see `influence`.
     """
 
     name: ClassVar[str] = "slopes"

@@ -157,7 +157,10 @@ def abilities_of(model: LinkModel) -> Abilities:
 def logits_by_weight(model: LinkModel, graph: Edges, triples: Tensor) -> Callable[[Tensor], Tensor]:
     """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,), to be asked often."""
     if abilities_of(model).retrainable:
-        raise ExplainerError("this explainer weighs messages, and the model passes none: `powerlink explainers` says who asks otherwise")
+        raise ExplainerError(
+            "this explainer weighs messages, and the model passes none: take slopes, single-facts, kelpie, subgraphx or "
+            "one that does not ask the model"
+        )
     if prepare_logits := abilities_of(model).prepare_logits:
         return prepare_logits(graph, triples)
     return lambda edge_weight: model.score(model.encode(graph, edge_weight), triples)

@@ -8,15 +8,16 @@ changes. From the same start, on the same drawn wrong answers, in the same steps
 
 so that without a removal nothing changes, and what a removal changes is measured from the model as it is.
 
-An entity's facts are those that lead into it, both directions included. In each the entity answers twice: asked for the
-other end, and as the other end's answer. Facts that were removed are wrong answers, as they would have been in training.
+An entity's facts are those that lead into it, both directions included. In each the entity answers twice: asked for
+the other end, and as the other end's answer. Facts that were removed are wrong answers, as they would have been in
+training.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -40,7 +41,9 @@ class Fit:
 
     steps: int = setting(100, "steps of Adam that fit a stand-in", least=1)
     rate: float = setting(0.1, "Adam's first rate, in standard deviations of the entities' numbers; it falls in a line")
-    drawn: int = setting(512, "wrong answers that a stand-in is held against, drawn once for all; 0: every entity", least=0)
+    drawn: int = setting(
+        512, "wrong answers that a stand-in is held against, drawn once for all; 0: every entity", least=0
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -56,8 +59,8 @@ class FactsOf:
     there: Tensor  # (n,) bool: fitted on; else a wrong answer
 
 
-# An entity, how it is fitted, and the facts that are behind: 0 on all but these, 1 on only these, −1 − g on all and these
-# of g's
+# An entity, how it is fitted, and the facts that are behind: 0 on all but these, 1 on only these, −1 − g on all its own
+# and these of g's
 Key = tuple[int, ...]
 
 
@@ -84,7 +87,9 @@ class StandIns:
         `named` (n, w) are rows of training facts, padded with −1; facts of others change nothing.
         """
         own, named = self.own[entity], self._own_facts(entity, named)
-        changed = torch.arange(entity.numel(), device=entity.device) if only else (named >= 0).any(1).nonzero().squeeze(1)
+        changed = (
+            torch.arange(entity.numel(), device=entity.device) if only else (named >= 0).any(1).nonzero().squeeze(1)
+        )
         if not changed.numel():
             return own
         keys = [
@@ -95,7 +100,7 @@ class StandIns:
 
     @torch.no_grad()
     def rows_given(self, entity: Tensor, giver: Tensor, facts: Tensor) -> Tensor:
-        """Return what entities' numbers (n,) would be if facts of others, givers (n,), were theirs, too: (n, k) float64.
+        """Return what entities' numbers (n,) would be if facts of givers (n,) were theirs, too: (n, k) float64.
 
         `facts` (n, w) are rows of training facts, padded with −1.
         """
@@ -198,8 +203,9 @@ class Setting:
         count, kinds = messages.num_nodes, 2 * messages.num_relations
         pairs = (messages.source * kinds + messages.relation).unique()
         everyone = torch.arange(count, device=messages.device)
-        drawn = (_drawn(keys, fit.drawn) for keys in (everyone, pairs))
-        return cls(model.stood_in(own), own.mean(0), float(own.std()), *drawn, pairs.numel())
+        spread = float(own.std())
+        drawn, some = _drawn(everyone, fit.drawn), _drawn(pairs, fit.drawn)
+        return cls(model.stood_in(own), own.mean(0), spread, drawn, some, pairs.numel())
 
 
 def _drawn(keys: Tensor, most: int) -> Tensor:

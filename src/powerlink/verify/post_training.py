@@ -122,7 +122,8 @@ class PostTraining:
             own = self.stand_ins.own[some]
             wrong = standings_of_heads(session, own, Questions(triples), self.room).rank > 1
             chosen.append(some[wrong][:count])
-        return torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=-1)
+        heads: Tensor = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True, padding_value=-1)
+        return heads
 
     @torch.no_grad()
     def _numbers(self, question: Tensor, named: Tensor, *, only: bool) -> Tensor:
@@ -130,7 +131,9 @@ class PostTraining:
         ends = graph.entity[graph.ends[question]]  # (S, 2 or 3)
         rows = self.stand_ins.rows(ends.flatten(), named.repeat_interleave(ends.size(1), dim=0), only=only)
         place = torch.arange(ends.numel(), device=graph.device).view_as(ends)
-        asking = Asking.of(graph.queries[question, 1], place, None if graph.against is None else graph.against[question])
+        asking = Asking.of(
+            graph.queries[question, 1], place, None if graph.against is None else graph.against[question]
+        )
         model = self.session.precise
         return asked(model, retrainable(model).stood_in(rows), asking)
 
@@ -162,7 +165,7 @@ def targets_of(messages: MessageGraph, questions: Questions) -> Tensor:
     question, edge = target_edges(messages, questions.triples, questions.foils)
     question, fact = torch.stack([question, messages.fact[edge]], dim=1).unique(dim=0).unbind(1)
     row = row_pointer(question, len(questions))
-    table = fact.new_full((len(questions), int(row.diff().max()) if len(questions) else 0), -1)
+    table: Tensor = fact.new_full((len(questions), int(row.diff().max()) if len(questions) else 0), -1)
     table[question, torch.arange(fact.numel(), device=fact.device) - row[question]] = fact
     return table
 
@@ -182,7 +185,7 @@ def standings_after(
 def standings_of_heads(
     session: Session, rows: Tensor, questions: Questions, room: Room, others: Sequence[tuple[Tensor, Tensor]] = ()
 ) -> Standing:
-    """Score and rank questions whose heads have other numbers, rows (S, k); and `others`, entities (S,) and their rows."""
+    """Score and rank questions whose heads have other numbers, rows (S, k); so have `others`, entities (S,)."""
     model, whole, triples, foils = session.settled, session.whole, questions.triples, questions.foils
     own = retrainable(model)
     heads, scores, ranks = own.stood_in(rows), [], []

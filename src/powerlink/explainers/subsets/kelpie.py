@@ -50,10 +50,14 @@ class Kelpie:
     name: ClassVar[str] = "kelpie"
     looks_everywhere: ClassVar[bool] = True
 
-    mode: Mode = setting("necessary", "facts without which it falls, or facts that make it for others", among=get_args(Mode))
+    mode: Mode = setting(
+        "necessary", "facts without which it falls, or facts that make it for others", among=get_args(Mode)
+    )
     most: int = setting(4, "facts of a set, at most", least=1)
     facts: int = setting(20, "facts that sets are made of: those that lead nearest to the tail", least=1)
-    threshold: float | None = setting(None, "a relevance that ends the search; by default 5 if necessary, 0.9 if sufficient")
+    threshold: float | None = setting(
+        None, "a relevance that ends the search; by default 5 if necessary, 0.9 if sufficient"
+    )
     tried: int = setting(100, "sets of each size that are tried, at most", least=1)
     around: Around = setting("head", "whose facts: the head's, as published, or both ends'", among=get_args(Around))
     others: int = setting(10, "other heads that facts are given to, if sufficient", least=1)
@@ -168,7 +172,9 @@ class Sufficient:
         self._oracle, self._others, self._device = oracle, others, graph.device
         query, place = (others >= 0).nonzero(as_tuple=True)
         score, rank = oracle.given(query, others[query, place], query.new_empty(query.numel(), 0))
-        self._score, self._rank = (torch.zeros_like(others, dtype=x.dtype).index_put((query, place), x) for x in (score, rank))
+        self._score, self._rank = (
+            torch.zeros_like(others, dtype=x.dtype).index_put((query, place), x) for x in (score, rank)
+        )
 
     def __call__(self, queries: Sequence[int], sets: Sequence[Facts]) -> list[float]:
         query, facts = torch.tensor(queries, device=self._device), _padded(sets, self._device)

@@ -69,9 +69,7 @@ class LayeredEncoder(nn.Module):
     default_layers: ClassVar[int] = 2
     layers: nn.ModuleList
 
-    def __init__(
-        self, settings: PartSettings, num_entities: int, num_relations: int, widths: tuple[int, ...]
-    ) -> None:
+    def __init__(self, settings: PartSettings, num_entities: int, num_relations: int, widths: tuple[int, ...]) -> None:
         super().__init__()
         self.entity = nn.Parameter(torch.empty(num_entities, widths[0]))
         self.relation = nn.Parameter(torch.empty(2 * num_relations, widths[-1]))

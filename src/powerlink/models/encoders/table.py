@@ -1,10 +1,9 @@
-"""No encoder at all: a learned vector per entity and relation, which pass no messages. Most people's models are such."""
+"""No encoder at all: a vector per entity and relation, which pass no messages. Most people's models are such."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from powerlink.graphs.edges import Edges
