@@ -16,12 +16,14 @@ from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Names
 from powerlink.memory import Room
+from powerlink.models.catalog import ENCODERS
 from powerlink.models.link_model import EncoderDecoder, ModelSettings, build_model
 from powerlink.models.protocol import Embeddings, LinkModel
 from powerlink.paths.search import PathBatch
 from powerlink.verify.oracle import Removal
 
 Rows = Sequence[tuple[int, int, int]]
+LAYERED = [name for name, encoder in ENCODERS.items() if encoder.default_layers]  # those that pass messages
 
 
 def random_rows(seed: int, entities: int, relations: int, count: int) -> list[tuple[int, int, int]]:

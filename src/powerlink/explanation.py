@@ -131,6 +131,9 @@ class GraphSize:
     edges_looked_at: int | None = None  # before pruning, where memory did not suffice for all; see the remarks
 
 
+REMOVAL, POST_TRAINING = "removal", "post-training"  # what a model reads; what it would have learned
+
+
 @dataclass(frozen=True)
 class MadeBy:
     """What is needed to make the same explanation again."""
@@ -143,6 +146,7 @@ class MadeBy:
     model: str  # e.g. "compgcn-distmult"
     model_hash: str
     versions: Mapping[str, str]
+    reading: str = REMOVAL  # what "without a fact" means, see Removal and PostTraining
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from powerlink.errors import SettingsError
 from powerlink.explain_settings import ExplainSettings as ExplainSettings  # noqa: PLC0414 - where it is looked for
 from powerlink.explainers.nearest import Sample, nearest_part
 from powerlink.explainers.proposals import Proposals, Proposing
@@ -83,6 +84,8 @@ def explain_in_ways(
     explainer, made_by, first = explainer or DEFAULT_EXPLAINER, made_by or {}, next(iter(ways.values()))
     if isinstance(explainer, Fitted):
         explainer.check_fit(session)
+    if abilities_of(session.settled).retrainable and any(way.metrics == "paper" for way in ways.values()):
+        raise SettingsError("the paper's figures weigh messages, and the model passes none")
     device = session.messages.device
     questions, room = Questions.of(questions).to(device), room or Room.of(device)
     with plain_torch(device), timed(if_heard=True) as shared:

@@ -9,10 +9,19 @@ import pytest
 import torch
 from torch import nn
 
-from builders import edges_without, knowledge_graph, messages_of, model_of, random_rows, settings_of, triple_tensor
+from builders import (
+    LAYERED,
+    edges_without,
+    knowledge_graph,
+    messages_of,
+    model_of,
+    random_rows,
+    settings_of,
+    triple_tensor,
+)
 from powerlink.adapters import from_pyg
 from powerlink.graphs.computation_graph import extract
-from powerlink.models.catalog import DECODERS, ENCODERS
+from powerlink.models.catalog import DECODERS
 from powerlink.models.decoders import RotatE, TransE
 from powerlink.models.link_model import build_model
 from powerlink.models.protocol import LinkModel
@@ -21,7 +30,7 @@ from powerlink.models.session import undisturbed
 from pyg_encoders import LAYERS, draw_encoder
 
 N, R = 12, 3
-NAMES = [f"{encoder}-{decoder}" for encoder, decoder in itertools.product(ENCODERS, DECODERS)]
+NAMES = [f"{encoder}-{decoder}" for encoder, decoder in itertools.product(LAYERED, DECODERS)]
 ADAPTED = [f"{layer} {reading}" for layer in LAYERS for reading in ("fixed", "recomputed")]
 CASES = [*((name, layers) for name in NAMES for layers in (1, 2)), *((name, 2) for name in ADAPTED)]
 ROWS = random_rows(0, N, R, 30)

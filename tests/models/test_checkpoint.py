@@ -8,9 +8,9 @@ import os
 import pytest
 import torch
 
-from builders import knowledge_graph, random_rows, settings_of
+from builders import LAYERED, knowledge_graph, random_rows, settings_of
 from powerlink.errors import MismatchError, ModelError, OutputError
-from powerlink.models.catalog import DECODERS, ENCODERS
+from powerlink.models.catalog import DECODERS
 from powerlink.models.checkpoint import (
     load_model,
     load_resume,
@@ -27,7 +27,7 @@ from powerlink.models.training import TrainingSettings
 
 N, R = 10, 2
 GRAPH = knowledge_graph(random_rows(1, N, R, 25), N, R)
-MODELS = [f"{e}-{d}" for e in ENCODERS for d in DECODERS]
+MODELS = [f"{e}-{d}" for e in LAYERED for d in DECODERS]
 
 
 def saved(folder, name="compgcn-distmult"):

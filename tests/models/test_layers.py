@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from builders import messages_of, model_of, random_rows
+from builders import LAYERED, messages_of, model_of, random_rows
 from powerlink.errors import SettingsError
 from powerlink.models import link_model
-from powerlink.models.catalog import ENCODERS
 from powerlink.models.decoders.conve import ScalarNorm, squarest_image
 from powerlink.models.encoders.compgcn import compose
 from powerlink.models.link_model import ModelSettings, build_model
@@ -183,7 +182,7 @@ def test_conve_convolves_once_per_head_and_relation_however_many_tails_are_asked
 
 @pytest.mark.parametrize("most", [1, 7, 10**6])
 @pytest.mark.parametrize("layers", [1, 3])
-@pytest.mark.parametrize("encoder", list(ENCODERS))
+@pytest.mark.parametrize("encoder", list(LAYERED))
 def test_a_whole_graph_passed_in_pieces_is_encoded_as_at_once(encoder, layers, most, monkeypatch):
     rows = random_rows(2, 20, 3, 90)
     messages, model = messages_of(rows, 20, 3), model_of(encoder, "distmult", layers, 20, 3)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from builders import LAYERED
 from powerlink.errors import SettingsError, UnknownNameError
-from powerlink.models.catalog import ENCODERS
 from powerlink.models.link_model import build_model
 from powerlink.models.presets import DATASETS, PRESETS, preset
 
 
 def test_every_pair_has_a_preset_on_both_datasets():
     assert DATASETS == ("fb15k-237", "wn18rr")
-    expected = {f"{d}/{e}-{c}" for d in DATASETS for e in ENCODERS for c in ("transe", "distmult", "conve")}
+    expected = {f"{d}/{e}-{c}" for d in DATASETS for e in LAYERED for c in ("transe", "distmult", "conve")}
     assert set(PRESETS) == expected
     assert all(PRESETS[name].name == name for name in PRESETS)
 

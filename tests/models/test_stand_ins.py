@@ -10,12 +10,13 @@ import torch
 from builders import knowledge_graph, random_rows
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.models.link_model import ModelSettings, build_model
-from powerlink.models.protocol import abilities_of
+from powerlink.models.protocol import Objective, abilities_of
 from powerlink.models.stand_ins import Fit, Setting, StandIns
 
 N, R = 20, 3
 ROWS = random_rows(5, N, R, 60)
 DECODERS = ("transe", "distmult", "conve", "complex", "rotate")
+MARGIN = {"all-tails": 0.5, "softmax": 0.0, "margin": 1.5}
 FIT = Fit(steps=12, rate=0.2, drawn=7)
 
 
@@ -53,28 +54,34 @@ class Plain:
         lost = [f for f in self.both_ways(gone) if f[0] == entity]
         back = lambda r: r + R if r < R else r - R  # noqa: E731
         softplus, total = torch.nn.functional.softplus, row.new_zeros(())
-        asked = {r for _, r, _ in [*facts, *lost]}
+        asked, margin = {r for _, r, _ in [*facts, *lost]}, MARGIN[self.loss]
         if self.loss == "all-tails":
             for sign, some in ((-1, facts), (1, lost)):
                 for _, r, t in some:
-                    total = total + softplus(sign * self.logit(row, None, r, t))
-                    total = total + softplus(sign * self.logit(row, t, back(r), None))
+                    total = total + softplus(sign * (self.logit(row, None, r, t) + margin))
+                    total = total + softplus(sign * (self.logit(row, t, back(r), None) + margin))
             for r in asked:
                 wrong = [t for t in self.drawn if t not in out[r]]
                 shift = math.log((N - (len(self.drawn) - len(wrong))) / len(wrong))
-                total = total + sum(softplus(self.logit(row, None, r, t) + shift) for t in wrong)
+                total = total + sum(softplus(self.logit(row, None, r, t) + shift + margin) for t in wrong)
             own = {(t, back(r)) for _, r, t in [*facts, *lost]}
             wrong = [pair for pair in self.pairs if pair not in own]
             shift = math.log((len(self.all_pairs) - (len(self.pairs) - len(wrong))) / len(wrong))
-            return total + sum(softplus(self.logit(row, h, r, None) + shift) for h, r in wrong)
+            return total + sum(softplus(self.logit(row, h, r, None) + shift + margin) for h, r in wrong)
         for _, r, t in facts:
             wrong = [e for e in self.drawn if e not in out[r]]
+            others = [e for e in self.drawn if e != entity]
+            if self.loss == "margin":
+                right, there = self.logit(row, None, r, t), self.logit(row, t, back(r), None)
+                behind = [(margin + self.logit(row, None, r, e) - right).relu() for e in wrong]
+                rivals = [(margin + self.logit(row, t, back(r), e) - there).relu() for e in others]
+                total = total + sum(behind) / len(behind) + sum(rivals) / len(rivals)
+                continue
             shift = math.log((N - (len(self.drawn) - len(wrong))) / len(wrong))
             rivals = [self.logit(row, None, r, e) + shift for e in wrong] + [
                 self.logit(row, None, r, e) for e in out[r]
             ]
             total = total + torch.stack(rivals).logsumexp(0) - self.logit(row, None, r, t)
-            others = [e for e in self.drawn if e != entity]
             shift = math.log((N - 1 - (len(self.drawn) - len(others))) / len(others))
             here = self.logit(row, t, back(r), None)
             rivals = [self.logit(row, t, back(r), e) + shift for e in others]
@@ -103,12 +110,12 @@ def entities_with_facts():
     return [e for e, facts in counts.items() if len(facts) > 2][:3], counts
 
 
-@pytest.mark.parametrize("loss", ["all-tails", "softmax"])
+@pytest.mark.parametrize("loss", MARGIN)
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_a_batch_of_fits_is_a_plain_loop_with_torchs_own_adam(decoder, loss, monkeypatch):
     model = model_of(decoder)
     plain = Plain(model, FIT, loss)
-    monkeypatch.setattr(type(plain.own), "loss", loss)
+    monkeypatch.setattr(type(plain.own), "objective", Objective(loss, MARGIN[loss]))
     entities, counts = entities_with_facts()
     named = [(e, counts[e][:size]) for e in entities for size in (1, 2)]
     table = torch.full((len(named), 3), -1)

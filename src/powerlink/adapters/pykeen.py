@@ -1,4 +1,6 @@
-"""from_pykeen: a trained R-GCN or CompGCN of PyKEEN becomes a Session that can be explained.
+"""from_pykeen: a trained model of PyKEEN becomes a Session that can be explained.
+
+Models without message passing are in pykeen_vectors.py; here are R-GCN and CompGCN.
 
 PyKEEN keeps the graph in buffers and computes its normalisers from them, so its own forward cannot be asked about
 another graph. Its layers can: they are called here with the edges of the graph in question and the normalisers of the
@@ -8,18 +10,19 @@ whole graph. Nothing of the model is written to.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from powerlink.adapters.pykeen_vectors import PyKEENVectors, check_vectors
 from powerlink.adapters.wiring import find_edges
 from powerlink.errors import MismatchError, ModelError, SettingsError
 from powerlink.graphs.edges import Edges
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.segments import gather, segment_sum
 from powerlink.kg.pykeen_data import graph_of_factories, pykeen_module
-from powerlink.models.protocol import Abilities, Embeddings
+from powerlink.models.protocol import Abilities, Embeddings, LinkModel
 from powerlink.models.session import Session, weights_hash
 
 FILES = ("trained_model.pkl", "training_triples")
@@ -43,14 +46,18 @@ def from_pykeen(result_or_model: Any, triples_factory: Any = None, *, name: str 
         raise SettingsError("the model's training triples are needed too: from_pykeen(model, triples_factory)")
     training = getattr(data, "training", data)
     encoder = _encoder(model)
-    _check_triples(model, training, encoder.facts())
+    _check_triples(model, training, None if encoder is None else encoder.facts())
     name_of_data = f"pykeen:{type(data).__name__.lower()}" if hasattr(data, "training") else "pykeen"
     others = getattr(data, "validation", None), getattr(data, "testing", None)
     graph = graph_of_factories(training, *others, name=name_of_data)
     device = next(model.parameters()).device
-    adapted = PyKEENModel(encoder, model.interaction, MessageGraph.of(graph, device), training.mapped_triples)
+    adapted: nn.Module = (
+        PyKEENVectors(model, graph.num_relations).to(device)
+        if encoder is None
+        else PyKEENModel(encoder, model.interaction, MessageGraph.of(graph, device), training.mapped_triples)
+    )
     label = name or f"{type(model).__name__}-{type(model.interaction).__name__.removesuffix('Interaction')}"
-    return Session.of(graph, adapted, device, name=label, hash=weights_hash(model))
+    return Session.of(graph, cast(LinkModel, adapted), device, name=label, hash=weights_hash(model))
 
 
 def load_pykeen(folder: str | Path, device: torch.device | str = "cpu") -> Session:
@@ -68,8 +75,8 @@ def load_pykeen(folder: str | Path, device: torch.device | str = "cpu") -> Sessi
     return from_pykeen(model, training)
 
 
-def _encoder(model: Any) -> CompGCNEncoder | RGCNEncoder:
-    """Find the message-passing layers, or say what can be done about a model that has none."""
+def _encoder(model: Any) -> CompGCNEncoder | RGCNEncoder | None:
+    """Find the message-passing layers; None of a model that has vectors alone."""
     kinds = pykeen_module("pykeen.nn")
     entity, relation = (list(getattr(model, f"{part}_representations", [])) for part in ("entity", "relation"))
     first = entity[0] if entity else None
@@ -79,10 +86,8 @@ def _encoder(model: Any) -> CompGCNEncoder | RGCNEncoder:
     elif isinstance(first, kinds.message_passing.RGCNRepresentation):
         encoder, weightings = RGCNEncoder(first, relation[0] if relation else None), [first.edge_weighting]
     else:
-        raise ModelError(
-            f"{type(model).__name__} passes no messages that can be followed, so no path carries its score: explain a "
-            "PyKEEN R-GCN or CompGCN, or train one of powerlink's own models on the same triples (`powerlink train`)"
-        )
+        check_vectors(model)
+        return None
     if len(entity) != 1 or len(relation) != 1:
         raise ModelError(
             f"{type(model.interaction).__name__} reads {len(entity)} vectors of an entity and {len(relation)} of a "
@@ -93,14 +98,14 @@ def _encoder(model: Any) -> CompGCNEncoder | RGCNEncoder:
     return encoder
 
 
-def _check_triples(model: Any, factory: Any, own: Tensor) -> None:
+def _check_triples(model: Any, factory: Any, own: Tensor | None) -> None:
     sizes = (model.num_entities, model.num_real_relations), (factory.num_entities, factory.real_num_relations)
     if sizes[0] != sizes[1]:
         raise MismatchError(
             f"the triples factory is of another data set: it has {sizes[1][0]} entities and {sizes[1][1]} relations, "
             f"the model {sizes[0][0]} and {sizes[0][1]}"
         )
-    if not torch.equal(own.cpu().unique(dim=0), factory.mapped_triples.cpu().unique(dim=0)):
+    if own is not None and not torch.equal(own.cpu().unique(dim=0), factory.mapped_triples.cpu().unique(dim=0)):
         raise MismatchError("the triples factory holds other triples than the model passes messages over")
 
 

@@ -17,7 +17,7 @@ from powerlink.graphs.message_graph import inverse_relation
 from powerlink.models.protocol import LinkModel, Retrainable
 from powerlink.questions import asked, asking_of
 
-DAMPING = 0.1  # of the mean curvature, in every direction: facts do not span them all
+DAMPING = 1.0  # times the mean curvature, in every direction: facts do not span them all
 ENDS_AT_ONCE = 64
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from powerlink.models.decoders.decoder import Decoder
-from powerlink.models.protocol import Embeddings
+from powerlink.models.protocol import Embeddings, Objective
 
 
 @dataclass(frozen=True, eq=False)
 class FreeVectors:
     """The vectors of a table and what a decoder makes of them; a row's last number is the entity's bias."""
 
-    loss: ClassVar[Literal["all-tails"]] = "all-tails"
+    objective: ClassVar[Objective] = Objective()
 
     vectors: Tensor  # (N, d)
     bias: Tensor | None  # (N,)

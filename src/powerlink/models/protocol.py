@@ -90,12 +90,24 @@ class Queries(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Objective:
+    """What a model was trained by, or what comes near.
+
+    `all-tails`: every tail is right or wrong, by the sigmoid of its score and `margin`; `softmax`: one of all is right;
+    `margin`: a right one is better than a wrong one by at least so much.
+    """
+
+    kind: Literal["all-tails", "softmax", "margin"] = "all-tails"
+    margin: float = 0.0
+
+
 class Retrainable(Protocol):
     """What can be fitted again of a model: the numbers that every entity has to itself, all else frozen."""
 
     @property
-    def loss(self) -> Literal["all-tails", "softmax"]:
-        """What it was trained by, or what comes near: every tail is right or wrong, or one of all is right."""
+    def objective(self) -> Objective:
+        """What it was trained by."""
         ...
 
     def rows(self) -> Tensor:
@@ -158,8 +170,8 @@ def logits_by_weight(model: LinkModel, graph: Edges, triples: Tensor) -> Callabl
     """Return the logits (n,) of triples (n, 3) as a function of the edges' weights (num_edges,), to be asked often."""
     if abilities_of(model).retrainable:
         raise ExplainerError(
-            "this explainer weighs messages, and the model passes none: take slopes, single-facts, kelpie, subgraphx or "
-            "one that does not ask the model"
+            "this explainer weighs messages, and the model passes none: take slopes, single-facts, kelpie, subgraphx, "
+            "or one that does not ask the model"
         )
     if prepare_logits := abilities_of(model).prepare_logits:
         return prepare_logits(graph, triples)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from powerlink.errors import ModelError
+from powerlink.explanation import POST_TRAINING, REMOVAL
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.kg.knowledge_graph import KnowledgeGraph, Split
@@ -74,6 +75,11 @@ class Session:
             return self.saved_calibration
         with plain_torch(self.messages.device):
             return calibrate(self.settled, self.graph, self.whole, self.known)
+
+    @property
+    def reading(self) -> str:
+        """What "without a fact" means of this model, in one word and how that is done."""
+        return f"{POST_TRAINING}: {self.fit}" if abilities_of(self.settled).retrainable else REMOVAL
 
     @property
     def reach(self) -> int:

@@ -19,7 +19,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -27,12 +26,11 @@ from torch import Tensor
 from powerlink.graphs.edges import expand_rows, find_sorted
 from powerlink.graphs.message_graph import MessageGraph, inverse_relation
 from powerlink.kernels.keyed_random import keyed_uniform, keys_of
-from powerlink.models.protocol import Embeddings, Retrainable
+from powerlink.models.protocol import Embeddings, Queries, Retrainable
 from powerlink.settings import check_settings, setting
 
 BETAS, EPS = (0.9, 0.999), 1e-8  # of Adam, torch's own
 NUMBERS_AT_ONCE = 2**24, 2**28  # that a CPU, a GPU holds of a fit's logits and vectors: 128 MiB and 2 GiB
-Objective = Literal["own", "all-tails", "softmax"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +45,10 @@ class Fit:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    def __str__(self) -> str:
+        against = f"{self.drawn:,} drawn wrong answers" if self.drawn else "all wrong answers"
+        return f"{self.steps} steps of Adam at {self.rate:g}, {against}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,21 +257,13 @@ def loss_of(model: Retrainable, against: Setting, entity: Tensor, facts: FactsOf
     column, met = find_sorted(against.drawn, facts.other)
     wrong = _Wrong.of(against.drawn, against.whole.entity.size(0), group.numel(), of_group[met], column[met])
     rest = against.whole.rows(against.drawn)
-    if model.loss == "softmax":
-        return _softmax_loss(sides, wrong, rest, against, entity)
-    column, met = find_sorted(against.pairs, facts.other * kinds + facts.relation)
-    pairs = _Wrong.of(against.pairs, against.num_pairs, entity.numel(), facts.owner[met], column[met])
-    asking = model.queries(against.whole, against.pairs // kinds, against.pairs % kinds)
-
-    def loss(rows: Tensor) -> Tensor:
-        """Binary cross-entropy of all tails, as our own models are trained."""
-        stand_ins = model.stood_in(rows)
-        right_out, of_rest, right_in = sides.logits(stand_ins, rest)
-        sign = torch.where(facts.there, -1.0, 1.0)
-        known = softplus(sign * right_out) + softplus(sign * right_in)
-        return known.sum() + wrong.softplus(of_rest).sum() + pairs.softplus(asking.match_all(stand_ins).t()).sum()
-
-    return loss
+    match model.objective.kind:
+        case "softmax":
+            return _softmax_loss(sides, wrong, rest, against, entity)
+        case "margin":
+            return _margin_loss(sides, wrong, rest, against, entity)
+        case "all-tails":
+            return _all_tails_loss(sides, wrong, rest, against, entity)
 
 
 softplus = torch.nn.functional.softplus
@@ -286,14 +280,14 @@ class _Sides:
     of_group: Tensor  # (n,)
     tails: Embeddings  # of the other ends
     tail: Tensor  # (n,) place among them
-    heads: object  # queries of the other ends, which nothing changes
+    heads: Queries  # of the other ends, which nothing changes
     of_pair: Tensor  # (n,) place among these
 
     def logits(self, stand_ins: Embeddings, rest: Embeddings) -> tuple[Tensor, Tensor, Tensor]:
         """Return the logits of all facts' other ends (n,), of the rest in their place (G, K), and of stand-ins (n,)."""
         asked = self.model.queries(stand_ins, self.owner, self.relation)
         out = asked.match(self.tails, self.of_group, self.tail)
-        return out, asked.match_all(rest), self.heads.match(stand_ins, self.of_pair, self.facts.owner)  # type: ignore[attr-defined]
+        return out, asked.match_all(rest), self.heads.match(stand_ins, self.of_pair, self.facts.owner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,21 +309,68 @@ class _Wrong:
         """Return their losses as wrong answers (rows, K); see `drawn_tails_loss` for why logits are raised."""
         return softplus(logits + self.shift).masked_fill(self.told, 0.0)
 
+    def mean(self, losses: Tensor, row: Tensor | None = None) -> Tensor:
+        """Return the mean of their losses (n, K), of some of the rows (n,) or of all: (n,)."""
+        told = self.told if row is None else self.told[row]
+        return losses.masked_fill(told, 0.0).sum(1) / (~told).sum(1).clamp(min=1)
+
     def logsumexp(self, logits: Tensor) -> Tensor:
         """Return the log of the sum of all they stand for: (rows,)."""
         return (logits + self.shift).masked_fill(self.told, -math.inf).logsumexp(1)
+
+
+def _all_tails_loss(
+    sides: _Sides, wrong: _Wrong, rest: Embeddings, against: Setting, entity: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """Return the binary cross-entropy of all answers, as our own models are trained."""
+    model, facts, kinds = sides.model, sides.facts, against.whole.relation.size(0)
+    column, met = find_sorted(against.pairs, facts.other * kinds + facts.relation)
+    pairs = _Wrong.of(against.pairs, against.num_pairs, entity.numel(), facts.owner[met], column[met])
+    asking = model.queries(against.whole, against.pairs // kinds, against.pairs % kinds)
+    sign, margin = torch.where(facts.there, -1.0, 1.0), model.objective.margin
+
+    def loss(rows: Tensor) -> Tensor:
+        stand_ins = model.stood_in(rows)
+        right_out, of_rest, right_in = sides.logits(stand_ins, rest)
+        known = softplus(sign * (right_out + margin)) + softplus(sign * (right_in + margin))
+        others = asking.match_all(stand_ins).t()
+        return known.sum() + wrong.softplus(of_rest + margin).sum() + pairs.softplus(others + margin).sum()
+
+    return loss
+
+
+def _margin_loss(
+    sides: _Sides, wrong: _Wrong, rest: Embeddings, against: Setting, entity: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """Return by how much wrong answers come nearer to each fact's than the margin, on average."""
+    facts, margin = sides.facts, sides.model.objective.margin
+    of_all, but_own = _rivals(sides, rest, against, entity)
+
+    def loss(rows: Tensor) -> Tensor:
+        right_out, of_rest, right_in = sides.logits(sides.model.stood_in(rows), rest)
+        out = wrong.mean((margin + of_rest[sides.of_group] - right_out.unsqueeze(1)).relu(), sides.of_group)
+        into = but_own.mean((margin + of_all - right_in.unsqueeze(1)).relu())
+        return torch.where(facts.there, out + into, 0.0).sum()
+
+    return loss
+
+
+def _rivals(sides: _Sides, rest: Embeddings, against: Setting, entity: Tensor) -> tuple[Tensor, _Wrong]:
+    """Return the logits of drawn entities in a stand-in's place, (n, K), and which of them is the entity itself."""
+    drawn = against.drawn
+    own, met = find_sorted(drawn, entity[sides.facts.owner])
+    row = torch.arange(own.numel(), device=drawn.device)
+    but_own = _Wrong.of(drawn, against.whole.entity.size(0) - 1, row.numel(), row[met], own[met])
+    return sides.heads.match_all(rest)[sides.of_pair], but_own
 
 
 def _softmax_loss(
     sides: _Sides, wrong: _Wrong, rest: Embeddings, against: Setting, entity: Tensor
 ) -> Callable[[Tensor], Tensor]:
     """Return the negative log-likelihood of each fact's answer among all entities, as Kelpie trains ComplEx."""
-    facts, drawn = sides.facts, against.drawn
-    of_all: Tensor = sides.heads.match_all(rest)  # type: ignore[attr-defined]
-    own, met = find_sorted(drawn, entity[facts.owner])
-    row = torch.arange(facts.owner.numel(), device=drawn.device)
-    but_own = _Wrong.of(drawn, against.whole.entity.size(0) - 1, row.numel(), row[met], own[met])
-    rivals = but_own.logsumexp(of_all[sides.of_pair])  # (n,) of which none is the stand-in
+    facts = sides.facts
+    of_all, but_own = _rivals(sides, rest, against, entity)
+    rivals = but_own.logsumexp(of_all)  # (n,) of which none is the stand-in
 
     def loss(rows: Tensor) -> Tensor:
         stand_ins = sides.model.stood_in(rows)

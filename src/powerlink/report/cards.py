@@ -109,6 +109,7 @@ def made_by_rows(made_by: MadeBy) -> Rows:
     rows = [
         ("explainer", made_by.explainer),
         *((name.replace("_", " "), value) for name, value in settings),
+        ("reading", made_by.reading),
         ("seed", made_by.seed),
         ("graph", made_by.graph),
         ("model", made_by.model),

@@ -17,9 +17,14 @@ class Measure(Enum):
     OWN = "the explainer's own cost"
 
 
+def kind_of(piece: Evidence) -> str:
+    """Return what a piece of evidence is called: a set of one is a fact."""
+    return "fact" if piece.kind == "set" and len(piece.facts) == 1 else piece.kind
+
+
 def noun(explanation: Explanation, count: int | None = None) -> str:
-    """Return what the evidence is to be called: paths, sets, or pieces where there are both."""
-    kinds = {piece.kind for piece in explanation.evidence}
+    """Return what the evidence is to be called: paths, sets, single facts, or pieces where there are several kinds."""
+    kinds = {kind_of(piece) for piece in explanation.evidence}
     name = kinds.pop() if len(kinds) == 1 else "piece"
     return name if (len(explanation.evidence) if count is None else count) == 1 else f"{name}s"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from powerlink.explanation import Evidence, Explanation, Outcome, Status
+from powerlink.explanation import POST_TRAINING, Evidence, Explanation, Outcome, Status
 from powerlink.report import wording
-from powerlink.report.measures import Measure, fall_of, leading, noun, work_apart
+from powerlink.report.measures import Measure, fall_of, kind_of, leading, noun, work_apart
 
 WHY = "Why"
 HOW_MUCH = "How much hangs on these"
@@ -89,6 +89,16 @@ def foil(explanation: Explanation) -> str:
     return f"Rather than {wording.harmless(explanation.query.foil)}: every score is the difference of the two."
 
 
+def reading(explanation: Explanation) -> str:
+    """Say what "without" means where it is not that the model is asked again without a fact."""
+    if explanation.made_by is None or not explanation.made_by.reading.startswith(POST_TRAINING):
+        return ""
+    return (
+        "This model reads no facts when it is asked: “without” is what it would have learned of head and tail, fitted "
+        "again without them."
+    )
+
+
 def remarks(explanation: Explanation) -> list[str]:
     """Return what a reader must know of before any path, a sentence each."""
     return [wording.sentence(wording.harmless(remark)) for remark in explanation.remarks]
@@ -114,7 +124,7 @@ def fact_notes(piece: Evidence) -> list[str]:
     if unseen := [i for i, fact in enumerate(piece.facts) if not fact.visible]:
         notes.append(f"{_places(piece, unseen)}: not seen by the model")
     if piece.witnesses > 1:
-        such = f"one of {piece.witnesses:,} such {piece.kind}s"
+        such = f"one of {piece.witnesses:,} such {kind_of(piece)}s"
         notes.append(f"{such}: they differ only in {_part(piece)}s that change next to nothing")
     return notes
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from powerlink.explanation import Evidence, Explanation, Fact, Outcome, Status
 from powerlink.report import sentences, wording
-from powerlink.report.measures import Measure, known_measures, slight_hops
+from powerlink.report.measures import Measure, kind_of, known_measures, slight_hops
 
 _PLAIN = str.maketrans({"─": "-", "┄": ".", "→": ">", "←": "<", "−": "-", "·": ",", "…": "...", "±": "+-"})
 
@@ -82,6 +82,8 @@ def _header(explanation: Explanation, say: Say) -> RenderResult:
     if status := sentences.status_sentence(explanation.status):
         doubtful = sentences.is_doubtful(explanation.status)
         yield _text(say(status), style="bold yellow" if doubtful else "yellow")
+    if explanation.evidence and (reading := sentences.reading(explanation)):
+        yield _text(say(reading))
     for remark in sentences.remarks(explanation):
         yield _text("Doubt: ", style="bold yellow").append(say(remark), style="not bold")
     if said := sentences.lead(explanation):
@@ -101,7 +103,7 @@ def _card(number: int, path: Evidence, explanation: Explanation, say: Say) -> Pa
     source = Text(say(f"proposed by {wording.harmless(path.proposed_by)}"), style="dim") if path.proposed_by else None
     return Panel(
         Group(*lines),
-        title=Text(f"{path.kind} {number}"),
+        title=Text(f"{kind_of(path)} {number}"),
         title_align="left",
         subtitle=source,
         subtitle_align="right",

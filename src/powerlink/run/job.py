@@ -68,6 +68,7 @@ class ExplainJob:
                 explainer_settings=described(self.explainer),
                 seed=self.seed,
                 versions=versions(),
+                reading=session.reading,
                 **origin,
             )
             for way, settings in self.ways.items()

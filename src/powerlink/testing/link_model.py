@@ -35,7 +35,9 @@ def check_link_model(model: Any, graph: KnowledgeGraph, device: torch.device | s
     before = state_of(model)
     seed = torch.get_rng_state()
     with undisturbed(model), torch.no_grad():
-        for stage in (inspection.members, inspection.shapes, inspection.constancy, inspection.reach):
+        of_messages = (inspection.constancy, inspection.reach)
+        stages = (inspection.stand_ins,) if abilities_of(model).retrainable else of_messages
+        for stage in (inspection.members, inspection.shapes, *stages):
             try:
                 problems = list(stage())
             except Exception as error:
@@ -62,8 +64,9 @@ class _Inspection:
     def members(self) -> Iterator[str]:
         """num_layers, encode and score are there."""
         layers = getattr(self.model, "num_layers", None)
-        if not isinstance(layers, int) or layers < 1:
-            yield f"num_layers must be how many hops a message can travel, a whole number from 1, not {layers!r}"
+        least = 0 if abilities_of(self.model).retrainable else 1
+        if not isinstance(layers, int) or layers < least:
+            yield f"num_layers must be how many hops a message can travel, a whole number from {least}, not {layers!r}"
         for signature in ("encode(graph, edge_weight=None)", "score(embeddings, triples)"):
             if not callable(getattr(self.model, signature.partition("(")[0], None)):
                 yield f"the model has no method {signature}"
@@ -86,6 +89,23 @@ class _Inspection:
             yield f"score must return one logit per triple, ({len(self._triples)},) here, not {shape}"
         elif not logits.is_floating_point():
             yield f"score must return floating-point logits, not {logits.dtype}"
+
+    def stand_ins(self) -> Iterator[str]:
+        """Of a model that passes no messages: its own rows, stood in for themselves, say what it says."""
+        own, found = abilities_of(self.model).retrainable, self.model.encode(self.graph)
+        assert own is not None
+        head, relation, tail = self._triples.unbind(1)
+        there = own.stood_in(own.rows())
+        logits = self.model.score(found, self._triples)
+        if not _same(self.model.score(there, self._triples), logits):
+            yield "stand-ins with the entities' own rows are scored otherwise than the entities"
+            return
+        queries, place = own.queries(there, head, relation), torch.arange(head.numel(), device=head.device)
+        if not _same(queries.match(there, place, tail), logits):
+            yield "queries.match and score disagree about the same triple"
+        if not _same(queries.match_all(there).gather(1, tail.unsqueeze(1)).squeeze(1), logits):
+            yield "queries.match_all and score disagree about the same triple"
+        yield from self._tails()
 
     def constancy(self) -> Iterator[str]:
         """The same question gets the same answer, about the graph that is given."""

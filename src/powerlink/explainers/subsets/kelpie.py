@@ -72,7 +72,7 @@ class Kelpie:
             query: self._search(facts, key)
             for query, (facts, key) in enumerate(zip(*self._filtered(oracle, graph, seed), strict=True))
         }
-        wanted = {query: next(search) for query, search in searches.items()}
+        wanted = {query: next(search) for query, search in searches.items()}  # perhaps nothing: it has no facts
         found: dict[int, dict[Facts, float]] = {}
         while wanted:
             sets = [(query, facts) for query, asked in wanted.items() for facts in asked]
@@ -158,7 +158,7 @@ class Necessary:
         self._rank = oracle.ranks_without(everyone, everyone.new_empty(everyone.numel(), 0))
 
     def __call__(self, queries: Sequence[int], sets: Sequence[Facts]) -> list[float]:
-        query, facts = torch.tensor(queries, device=self._device), _padded(sets, self._device)
+        query, facts = torch.tensor(queries, dtype=torch.long, device=self._device), _padded(sets, self._device)
         fall = self._score[query] - self._oracle.without(query, facts)
         worse = self._oracle.ranks_without(query, facts) - self._rank[query]
         told: list[float] = (worse + fall.sigmoid()).tolist()
@@ -177,7 +177,7 @@ class Sufficient:
         )
 
     def __call__(self, queries: Sequence[int], sets: Sequence[Facts]) -> list[float]:
-        query, facts = torch.tensor(queries, device=self._device), _padded(sets, self._device)
+        query, facts = torch.tensor(queries, dtype=torch.long, device=self._device), _padded(sets, self._device)
         asked, place = (self._others[query] >= 0).nonzero(as_tuple=True)
         whose = query[asked]
         score, rank = self._oracle.given(whose, self._others[whose, place], facts[asked])
@@ -204,10 +204,11 @@ def _distance(graph: ComputationGraph, start: Tensor, without: Tensor) -> Tensor
 
 def _padded(sets: Sequence[Facts], device: torch.device) -> Tensor:
     most = max(map(len, sets), default=0)
-    return torch.tensor([(*facts, *[-1] * (most - len(facts))) for facts in sets], device=device).view(len(sets), most)
+    rows = [(*facts, *[-1] * (most - len(facts))) for facts in sets]
+    return torch.tensor(rows, dtype=torch.long, device=device).view(len(sets), most)
 
 
 def _evidence(graph: ComputationGraph, best: Sequence[tuple[int, Facts, float]]) -> EvidenceBatch:
     query = torch.tensor([query for query, _, _ in best], dtype=torch.long, device=graph.device)
     cost = torch.tensor([cost for _, _, cost in best], dtype=torch.float64, device=graph.device)
-    return EvidenceBatch.of_sets(graph, query, _padded([facts for _, facts, _ in best], graph.device).long(), cost)
+    return EvidenceBatch.of_sets(graph, query, _padded([facts for _, facts, _ in best], graph.device), cost)
