@@ -11,7 +11,7 @@ import torch
 pytest.importorskip("pykeen", reason="PyKEEN is not installed")
 
 from pykeen.datasets import Nations
-from pykeen.models import RGCN, CompGCN, TransE
+from pykeen.models import RGCN, CompGCN
 from pykeen.triples import CoreTriplesFactory, TriplesFactory
 
 from builders import edges_without
@@ -250,8 +250,6 @@ def test_factories_without_labels_get_numbers():
 
 def test_bad_input_is_told_in_a_sentence(tmp_path):
     model, data = draw("rgcn-bases")
-    with pytest.raises(ModelError, match=r"TransE passes no messages .* train one of powerlink's own models"):
-        from_pykeen(TransE(triples_factory=data.training, embedding_dim=4), data)
     with pytest.raises(SettingsError, match="training triples are needed too"):
         from_pykeen(model)
     with pytest.raises(ModelError, match="not Nations"):

@@ -1,4 +1,4 @@
-"""powerlink explainers: who can propose paths."""
+"""powerlink explainers: who can propose evidence."""
 
 from __future__ import annotations
 
@@ -20,41 +20,45 @@ NameArgument = Annotated[str | None, typer.Argument(help="Show this one's settin
 
 
 def explainers(name: NameArgument = None, json: JsonOption = False) -> None:
-    """List the explainers, or the settings of one.
+    """List the explainers, what they propose and what they need, or the settings of one.
+
+    One that needs messages weighs them, so it cannot explain a model that passes none.
 
     Example: powerlink explainers power-link
     """
     if name is None:
-        lines = dict(_lines())
+        rows = list(_lines())
         if json:
-            print_json([{"name": own, "is": line} for own, line in lines.items()])
+            print_json([dict(zip(("name", "is", "proposes", "needs"), row, strict=True)) for row in rows])
             return
-        console.print(_table(lines.items()))
+        console.print(_table(rows))
         console.print("\nSettings of one: powerlink explainers NAME", soft_wrap=True)
         return
     from powerlink.explainers.catalog import find_recipe
 
     recipe = find_recipe(name)
     if json:
-        print_json({"name": name, "is": recipe.line, "settings": _settings(recipe)})
+        told = {"name": name, "is": recipe.line, "proposes": recipe.proposes, "needs": recipe.needs}
+        print_json({**told, "settings": _settings(recipe)})
         return
     console.print(f"{shown(name)}: {shown(recipe.line)}", soft_wrap=True)
+    needs = f"; needs {recipe.needs}" if recipe.needs else ""
+    console.print(f"proposes {recipe.proposes}{needs}", soft_wrap=True)
     _print_settings(recipe.kind, "--set name=value of `powerlink explain`", recipe.fixed)
     if recipe.fitting:
         _print_settings(recipe.fitting, "--set name=value of `powerlink fit`", {})
 
 
-def _lines() -> Iterator[tuple[str, str]]:
+def _lines() -> Iterator[tuple[str, str, str, str]]:
     """Tell every explainer in a line; one of another package that cannot be loaded says why."""
     from powerlink.explainers.catalog import EXPLAINERS, find_recipe, registered_elsewhere
 
-    for name, recipe in EXPLAINERS.items():
-        yield name, recipe.line
-    for name in registered_elsewhere():
+    for name in (*EXPLAINERS, *registered_elsewhere()):
         try:
-            yield name, find_recipe(name).line
+            recipe = find_recipe(name)
+            yield name, recipe.line, recipe.proposes, recipe.needs
         except ExplainerError as error:
-            yield name, str(error)
+            yield name, str(error), "", ""
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
@@ -80,9 +84,9 @@ def _print_settings(kind: type, where: str, fixed: Any) -> None:
 
 
 def _table(rows: Any) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for name, line in rows:
-        table.add_row(shown(name), shown(line))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("name", "what it is", "proposes", "needs"):
+        table.add_column(column, no_wrap=column == "name")
+    for row in rows:
+        table.add_row(*map(shown, row))
     return table

@@ -41,6 +41,17 @@ class Recipe:
         """How it is fitted beforehand, where it must be."""
         return getattr(self.kind, "fitting", None)
 
+    @property
+    def proposes(self) -> str:
+        """What kind of evidence it names; most find the best paths under their scores."""
+        return str(getattr(self.kind, "proposes", "paths"))
+
+    @property
+    def needs(self) -> str:
+        """What it cannot do without: a fit beforehand, a model that passes messages."""
+        weighs = getattr(self.kind, "weighs_messages", False)
+        return ", ".join([*(["a fit"] if self.fitting else []), *(["messages"] if weighs else [])])
+
     def make(self, settings: Mapping[str, Any] | None = None) -> AnyExplainer:
         """Make the explainer; settings are the class's fields, apart from those that are fixed."""
         given, known = settings or {}, settings_of(self.kind)

@@ -20,6 +20,7 @@ class SingleFacts:
     """The facts that the score would lose most by, to first order, each by itself."""
 
     name: ClassVar[str] = "single-facts"
+    proposes: ClassVar[str] = "facts"
     looks_everywhere: ClassVar[bool] = True
 
     points: int = setting(2, "at how many weights of the edges, from 1 downwards, the score is differentiated", least=1)

@@ -78,7 +78,8 @@ class _Inspection:
             yield f"encode must return powerlink.Embeddings(entity, relation), not {type(found).__name__}"
             return
         for graph in (self.graph, self._two_copies[0]):
-            if wrong := list(_wrong_shapes(self.model.encode(graph), graph)):
+            alike = abilities_of(self.model).retrainable is None  # else nobody reads both vectors side by side
+            if wrong := list(_wrong_shapes(self.model.encode(graph), graph, alike)):
                 yield from wrong
                 return
         if not bool(found.entity.isfinite().all()):
@@ -239,14 +240,14 @@ class _Inspection:
         )
 
 
-def _wrong_shapes(found: Embeddings, graph: Edges) -> Iterator[str]:
+def _wrong_shapes(found: Embeddings, graph: Edges, alike: bool) -> Iterator[str]:
     for name, rows, count, meaning in (
         ("entity", found.entity, graph.num_nodes, "a row per node of the graph it is given"),
         ("relation", found.relation, 2 * graph.num_relations, "a row per relation and per inverse"),
     ):
         if rows.dim() != 2 or rows.size(0) != count:
             yield f"embeddings.{name} must have {meaning}, ({count}, d) here, not {tuple(rows.shape)}"
-    if found.entity.shape[1:] != found.relation.shape[1:]:
+    if alike and found.entity.shape[1:] != found.relation.shape[1:]:
         yield (
             f"embeddings.entity and embeddings.relation must be equally wide, not {tuple(found.entity.shape)} and "
             f"{tuple(found.relation.shape)}: fill up the narrower one with zeros"

@@ -27,6 +27,7 @@ class GNNExplainer:
 
     name: ClassVar[str] = "gnn-explainer"
     cost: ClassVar[Cost] = "inverse"
+    weighs_messages: ClassVar[bool] = True
 
     steps: int = setting(100, "steps of Adam that learn the mask")
     lr: float = setting(0.01, "Adam's learning rate")

@@ -46,7 +46,9 @@ class KEX:
     """
 
     name: ClassVar[str] = "ke-x"
+    proposes: ClassVar[str] = "paths, a set"
     cost: ClassVar[Cost] = "log"
+    weighs_messages: ClassVar[bool] = True
 
     steps: int = setting(50, "steps of Adam that learn the mask")
     lr: float = setting(0.3, "Adam's learning rate")

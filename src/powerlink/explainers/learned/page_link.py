@@ -35,6 +35,7 @@ class PaGELink:
 
     name: ClassVar[str] = "page-link"
     cost: ClassVar[Cost] = "log-degree"  # what its learning searches by is also what orders its paths
+    weighs_messages: ClassVar[bool] = True
 
     steps: int = setting(50, "steps of Adam that learn the mask")
     lr: float = setting(0.01, "Adam's learning rate")

@@ -108,6 +108,7 @@ class PGExplainer:
 
     name: ClassVar[str] = "pg-explainer"
     cost: ClassVar[Cost] = "inverse"
+    weighs_messages: ClassVar[bool] = True
     fitting: ClassVar[type[PGFitting]] = PGFitting
 
     weights: str | None = setting(None, "the file that `powerlink fit` made", compare=False)

@@ -33,6 +33,7 @@ class PowerLink:
 
     name: str = "power-link"  # a field, because the paper's ablations are these settings under names of their own
     cost: ClassVar[Cost] = "inverse"
+    weighs_messages: ClassVar[bool] = True
 
     steps: int = setting(50, "steps of Adam that learn the mask")
     lr: float = setting(0.005, "Adam's learning rate")

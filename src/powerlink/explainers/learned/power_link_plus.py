@@ -36,6 +36,7 @@ class PowerLinkPlus:
 
     name: ClassVar[str] = "power-link-plus"
     cost: ClassVar[Cost] = "log"
+    weighs_messages: ClassVar[bool] = True
 
     steps: int = setting(20, "steps of Adam that learn the mask")
     lr: float = setting(0.3, "Adam's learning rate")

@@ -48,6 +48,7 @@ class Kelpie:
     """Sets of the head's facts by their relevance."""
 
     name: ClassVar[str] = "kelpie"
+    proposes: ClassVar[str] = "sets"
     looks_everywhere: ClassVar[bool] = True
 
     mode: Mode = setting(

@@ -36,6 +36,7 @@ class SubgraphX:
     """
 
     name: str = "subgraphx"  # a field, because the published game is these settings under a name of its own
+    proposes: ClassVar[str] = "paths, a set"
 
     players: Players = setting(
         "facts", "what is pruned: facts, or nodes with all their facts (as published)", among=get_args(Players)
