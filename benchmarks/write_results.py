@@ -18,6 +18,7 @@ from pages import (
     paper_protocol,
     power_link_plus,
     reasons,
+    retrained,
     scale,
     speed,
     training_speed,
@@ -48,6 +49,8 @@ def pages() -> dict[str, str]:
         if (path := RESULTS / f"{name}.json").is_file():
             texts[f"{PAGE_NAMES.get(name, name).replace('_', '-')}.md"] = write(json.loads(path.read_text("utf-8")))
     texts["reasons.md"] = reasons.text(reasons.saved(RESULTS))
+    again = sorted((RESULTS / "retrained").glob("*.json"))
+    texts["retrained.md"] = retrained.text([json.loads(path.read_text("utf-8")) for path in again])
     texts["scale.md"] = scale.text(scale.saved(RESULTS))
     texts["speed.md"] = speed.text(speed.saved(RESULTS))
     texts["training-speed.md"] = training_speed.text(*training_speed.saved(RESULTS))

@@ -86,7 +86,7 @@ def test_objectives_come_near_the_losses():
 def test_what_has_no_rows_of_its_own_is_refused_in_a_sentence():
     factory = triples()
     with pytest.raises(
-        ModelError, match="NodePiece reads .* of an entity, and not a vector that the entity has to itself"
+        ModelError, match=r"NodePiece reads .* of an entity, and not a vector that the entity has to itself"
     ):
         from_pykeen(models.NodePiece(triples_factory=triples(inverse=True), embedding_dim=4), triples(inverse=True))
     frozen, _ = model_of("DistMult")

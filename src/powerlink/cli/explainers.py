@@ -88,5 +88,5 @@ def _table(rows: Any) -> Table:
     for column in ("name", "what it is", "proposes", "needs"):
         table.add_column(column, no_wrap=column == "name")
     for row in rows:
-        table.add_row(*map(shown, row))
+        table.add_row(*(shown(cell) if cell else "" for cell in row))
     return table
