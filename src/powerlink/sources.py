@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -90,9 +91,11 @@ def _registered() -> dict[str, EntryPoint]:
 
 def _open_pykeen(folder: str, device: torch.device | str) -> Session:
     """A folder that PyKEEN's result.save_to_directory wrote; its model is a pickle: open only what you trust."""
-    from powerlink.adapters.pykeen import load_pykeen  # noqa: PLC0415 - PyKEEN takes seconds to import
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what PyKEEN imports: nobody here can mend it
+        from powerlink.adapters.pykeen import load_pykeen  # noqa: PLC0415 - PyKEEN takes seconds to import
 
-    return load_pykeen(folder, device)
+        return load_pykeen(folder, device)
 
 
 def _open_pyg(named: str, device: torch.device | str) -> Session:

@@ -11,7 +11,7 @@ import torch
 
 from powerlink import memory
 from powerlink.errors import DataError, PowerlinkError, SettingsError, UnknownNameError
-from powerlink.explainers.catalog import EXPLAINERS, make_explainer
+from powerlink.explainers.catalog import EXPLAINERS, find_recipe, make_explainer
 from powerlink.explainers.floor import Random
 from powerlink.explainers.k_paths import KPaths
 from powerlink.explainers.learned.kex import KEX
@@ -60,7 +60,8 @@ def test_every_explainer_can_be_held_against_the_truth(shop: Task, name: str) ->
         assert values.shape == (3,)
         assert ((values >= 0) & (values <= 1) | np.isnan(values)).all()
     # each link has one route of at most three steps, or few: whoever searches for five must find it
-    assert (shop.hold(name, asked).places <= 5).all()
+    if "paths" in find_recipe(name).proposes:
+        assert (shop.hold(name, asked).places <= 5).all()
     assert asked.seconds > 0
 
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "train": "Train a link-prediction model and save it as a folder.",
     "rank": "Rank held-out facts: filtered MRR and Hits@1/3/10, heads and tails, ties at their mean.",
     "predict": "Complete (head, relation, ?) or (?, relation, tail).",
-    "explainers": "List the explainers, or the settings of one.",
+    "explainers": "List the explainers, what they propose and what they need, or the settings of one.",
     "fit": "Fit an explainer on many queries of a model, once, so that it explains others in one pass.",
     "explain": "Explain predictions by the facts that carry them, each proven on the model.",
     "compare": "Compare explainers on the same queries: fidelity, sparsity, HΔR, logit drops, time, and shared paths.",
