@@ -47,8 +47,7 @@ def _overhead(part: Result) -> str:
     return (
         f"How much longer {part['parcels']:,} parcels take, on {part['workers']} workers, than the waiting in them:\n\n"
         + table(["workers", *(f"parcels of {wait}" for wait in waits)], rows)
-        + "\n\nA batch of 32 queries of FB15k-237 takes about two seconds on such a machine. Ray's own calls, without powerlink, cost about "
-        "half of what is told for it."
+        + "\n\nA batch of 32 queries of FB15k-237 takes about two seconds on such a machine."
     )
 
 

@@ -98,7 +98,7 @@ def test_two_models_are_compared_in_tables_and_files(powerlink, model, second, t
 
     page = (out / "compare.html").read_text("utf-8")
     assert not re.search(r"<(script|link|img|iframe)|https?://|@import", page)
-    assert page.count("<svg") == 2 * 9
+    assert page.count("<svg") == 2 * (9 + 2)
     assert "Carl0" in page, "examples have names"
     text = (out / "compare.md").read_text("utf-8")
     assert text.count("### Paths chosen by what their facts carry together, among") == 2

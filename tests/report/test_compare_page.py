@@ -54,7 +54,7 @@ def test_every_form_tells_figures_marks_and_what_was_left_out(france, tmp_path):
     for form in (text, page):
         assert "the explainer three broke off" in form
         assert "100 / 100" in form
-    assert page.count("<svg") == 9
+    assert page.count("<svg") == 9 + 2, "of what facts do against their number, one for each way of choosing"
     assert page.count("Western Europe") >= 2
     write_comparison([comparison], tmp_path, {"seed": 0})
     plain = json.loads((tmp_path / "compare.json").read_text("utf-8"))

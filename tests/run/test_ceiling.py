@@ -168,11 +168,12 @@ def explained_under(folder, gib, out):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a process reads its peak where there is /proc")
 def test_the_process_stays_below_its_ceiling(tmp_path):
     hub_model(tmp_path / "model", 150_000, 100_000, 100_000)
-    code, peak, said = explained_under(tmp_path / "model", 1.1, tmp_path / "out.jsonl")
+    more = (ceiling.LIBRARIES - 500 * 2**20) / 2**30  # of a torch built for CUDA
+    code, peak, said = explained_under(tmp_path / "model", 1.1 + more, tmp_path / "out.jsonl")
     assert code == 0, said
-    assert peak <= 1.1
+    assert peak <= 1.1 + more
     assert all(e.remarks and e.size.edges_looked_at < e.size.edges for e in read_explanations(tmp_path / "out.jsonl"))
-    code, peak, said = explained_under(tmp_path / "model", 0.5, tmp_path / "none.jsonl")
-    assert (code, peak <= 0.5) == (1, True)
-    assert "0.5 GiB of memory are too little" in said
+    code, peak, said = explained_under(tmp_path / "model", 0.5 + more, tmp_path / "none.jsonl")
+    assert (code, peak <= 0.5 + more) == (1, True)
+    assert f"{0.5 + more:.3g} GiB of memory are too little" in said
     assert "Traceback" not in said

@@ -9,7 +9,7 @@ from powerlink.report.cards import View
 from powerlink.report.compare_tables import SHORT
 from powerlink.report.wording import harmless, number
 from powerlink.verify.comparison import ModelComparison
-from powerlink.verify.metrics import Measurement
+from powerlink.verify.metrics import FIRST_FACTS, Measurement
 
 # Title (↑ more is better, ↓ less is), metric, protocol, and whether it is the same however paths are chosen.
 INTERVALS: tuple[tuple[str, str, Measurement, bool], ...] = (
@@ -25,8 +25,8 @@ SCATTER = {"left": 78.0, "right": 378.0, "top": 12.0, "bottom": 237.0, "width": 
 
 
 def intervals(compared: ModelComparison) -> list[View]:
-    """Return a plot per metric: a row per explainer, a dot with its 95 % interval per way of choosing paths."""
-    return [_interval_plot(compared, *plot) for plot in INTERVALS]
+    """Return a plot per metric that was measured: a row per explainer, a dot with its interval per way of choosing."""
+    return [plot for plot in (_interval_plot(compared, *each) for each in INTERVALS) if plot["marks"]]
 
 
 def _interval_plot(compared: ModelComparison, title: str, metric: str, protocol: Measurement, of_mask: bool) -> View:
@@ -62,9 +62,21 @@ def _interval_plot(compared: ModelComparison, title: str, metric: str, protocol:
     }
 
 
+def _front(compared: ModelComparison, select: str) -> View:
+    """Return the fall of the logit against the number of facts removed, in the order shown: high and left is good."""
+    points = [
+        (place, float(count), figure.mean)
+        for place, row in enumerate(compared.tables[select], start=1)
+        for count in FIRST_FACTS
+        if (figure := row.figure(f"logit drop, first {count} facts", "powerlink"))
+    ]
+    title = f"Fall of the logit against facts removed, {SHORT[select]}"
+    return _scatter(compared, title, "facts removed", "fall of the logit", points)
+
+
 def scatters(compared: ModelComparison) -> list[View]:
-    """Return fidelity against sparsity, and time against the size of the computation graph."""
-    views = []
+    """Return what facts do against their number, fidelity against sparsity, and time against size."""
+    views = [_front(compared, select) for select in compared.tables]
     for metric in ("F+", "F−"):
         points = [
             (place, x.mean, y.mean)
@@ -80,7 +92,7 @@ def scatters(compared: ModelComparison) -> list[View]:
     ]
     title = "Time against size, a point per batch"
     views.append(_scatter(compared, title, "edges of a computation graph", "seconds to score one", times, logs=True))
-    return views
+    return [view for view in views if view["points"]]
 
 
 def _scatter(

@@ -21,6 +21,8 @@ OF_THE_PATHS: Columns = {
     **{f"HΔR:{m}, paper": (f"HΔR:{m}", "paper") for m in (1, 3, 5)},
     **{f"HΔR:{m}": (f"HΔR:{m}", "powerlink") for m in (1, 3, 5)},
     "logit drop": ("logit drop, all paths", "powerlink"),
+    "per fact": ("logit drop, per fact", "powerlink"),
+    "facts": ("facts shown", "powerlink"),
     "paths": ("paths shown", "powerlink"),
 }
 CHOSEN = {
@@ -64,7 +66,14 @@ def tables(compared: ModelComparison) -> list[TableView]:
     for select, table in compared.tables.items():
         rows = tuple((harmless(row.explainer), _cells(row, OF_THE_PATHS)) for row in table)
         views.append(TableView(CHOSEN[select], tuple(OF_THE_PATHS), rows))
-    return [*views, _statuses(compared)]
+    return [*map(_measured, views), _statuses(compared)]
+
+
+def _measured(view: TableView) -> TableView:
+    """Leave out the columns of what was measured of nobody, as the paper's figures where no message can be weighed."""
+    there = [i for i in range(len(view.columns)) if any(cells[i].text != "–" for _, cells in view.rows)]
+    rows = tuple((name, tuple(cells[i] for i in there)) for name, cells in view.rows)
+    return TableView(view.title, tuple(view.columns[i] for i in there), rows)
 
 
 def _cells(row: Row, columns: Columns) -> tuple[Cell, ...]:
@@ -75,7 +84,7 @@ def _cell(row: Row, metric: str, protocol: Measurement) -> Cell:
     figure, gap = row.figure(metric, protocol), row.difference(metric, protocol)
     if figure is None:
         return Cell("–")
-    if metric == "paths shown":
+    if metric in ("paths shown", "facts shown"):
         return Cell(number(figure.mean, 1))
     mark = ("▲" if gap.mean > 0 else "▼") if gap is not None and gap.significant else ""
     return Cell(number(figure.mean, 3), f"{number(figure.low, 3)} … {number(figure.high, 3)}", mark)

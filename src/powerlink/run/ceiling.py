@@ -21,7 +21,8 @@ from powerlink.memory import BYTES_PER_COPIED_EDGE, BYTES_PER_EDGE, BYTES_PER_LO
 from powerlink.models.mapped import SEAL
 from powerlink.models.session import Session
 
-LIBRARIES = 500 * 2**20  # torch, pyarrow and the rest, with what they keep for themselves
+# torch, pyarrow and the rest, with what they keep for themselves; a torch built for CUDA brings its libraries along
+LIBRARIES = (700 if torch.version.cuda else 500) * 2**20
 OPTIMISER = 160 * 2**20  # what torch loads beside that when a mask is learned
 BYTES_PER_HELD_EDGE = 110  # of the message graph, and how a whole encoding arranges it
 BYTES_PER_HELD_FACT = 48

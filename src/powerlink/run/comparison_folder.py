@@ -22,11 +22,13 @@ from torch import Tensor
 from powerlink.atomic_file import write_atomically
 from powerlink.errors import DataError, MismatchError, OutputError
 from powerlink.explain_settings import SHARED as SHARED  # noqa: PLC0414 - where it is looked for
+from powerlink.explain_settings import Metrics
 from powerlink.explain_settings import Selection as Selection  # noqa: PLC0414 - where it is looked for
 from powerlink.explainers.catalog import Recipe
 from powerlink.explainers.protocol import AnyExplainer, Fitted
 from powerlink.explanation import Explanation, Query
 from powerlink.kg.knowledge_graph import Split
+from powerlink.models.protocol import abilities_of
 from powerlink.models.session import Session
 from powerlink.narrate import name_query
 from powerlink.pipeline import ExplainSettings
@@ -125,8 +127,9 @@ class ExplainerRun:
     ) -> None:
         if isinstance(explainer, Fitted):
             explainer.check_fit(session)
+        metrics: Metrics = "removal" if abilities_of(session.settled).retrainable else "paper"  # which weighs messages
         ways: dict[str, ExplainSettings] = {
-            select: replace(settings.explain, metrics="paper", **SELECTIONS[select]) for select in selections
+            select: replace(settings.explain, metrics=metrics, **SELECTIONS[select]) for select in selections
         }
         self._session, self._job = session, ExplainJob(explainer=explainer, ways=ways, seed=settings.seed)
         stem = quote(explainer.name, safe="")

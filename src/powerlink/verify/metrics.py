@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from powerlink.explanation import Explanation
 
 Measurement = Literal["powerlink", "paper"]
+FIRST_FACTS = (1, 2, 4, 8)  # by which explainers are set side by side that name few facts and that name many
 RESAMPLES = 2000
 PICKS_AT_ONCE = 1_000_000  # queries drawn at a time: bounds memory to a few MB
 
@@ -67,9 +68,12 @@ def readings(tops: Sequence[int]) -> list[tuple[str, Measurement, Read]]:
     ours += [
         ("logit drop, each path", "powerlink", _mean_single_drop),
         ("logit drop, all paths", "powerlink", _joint_drop),
+        ("logit drop, per fact", "powerlink", _drop_per_fact),
+        *((f"logit drop, first {k} facts", "powerlink", partial(_drop_of_first, k)) for k in FIRST_FACTS),
         ("deletion area", "powerlink", _deletion_area),
         ("logit change, only these kept", "powerlink", _kept_by_these),
         ("paths shown", "powerlink", lambda e: float(len(e.evidence))),
+        ("facts shown", "powerlink", lambda e: float(len(e.deletion))),
     ]
     paper: list[tuple[str, Measurement, Read]] = [
         ("F+", "paper", lambda e: e.paper.fidelity_plus if e.paper else None),
@@ -112,6 +116,19 @@ def _joint_drop(e: Explanation) -> float | None:
     if e.score is None:
         return None
     return e.score - e.without_all.score if e.without_all else 0.0
+
+
+def _drop_per_fact(e: Explanation) -> float | None:
+    """The fall without all shown facts, over their number: who names many has no advantage."""
+    drop = _joint_drop(e)
+    return drop if drop is None or not e.deletion else drop / len(e.deletion)
+
+
+def _drop_of_first(count: int, e: Explanation) -> float | None:
+    """The fall without the first facts, in the order in which they are shown; of fewer, without all there are."""
+    if e.score is None:
+        return None
+    return e.score - e.deletion[min(count, len(e.deletion)) - 1] if e.deletion else 0.0
 
 
 def _deletion_area(e: Explanation) -> float | None:
