@@ -24,6 +24,7 @@ from powerlink.explainers.learned.page_link import PaGELink
 from powerlink.explainers.learned.pg_explainer import PGExplainer, PGFitting
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explainers.protocol import Explainer
+from powerlink.explainers.subsets.kelpie import Around, Kelpie
 from powerlink.explanation import Explanation
 from powerlink.graphs.computation_graph import ComputationGraph, extract
 from powerlink.kg.explained_links import GroundTruth
@@ -148,6 +149,21 @@ def test_ke_x_finds_the_truth_in_its_own_order(cases: list[Case], inverse: bool)
     The share of its budget was looked at on these graphs, too; on those of seeds 200 … 205 it finds as much.
     """
     assert hit_rate(cases, KEX(), BY_MASK, every=4, inverse=inverse) >= 0.9
+
+
+@pytest.mark.parametrize("around", ["head", "both"])
+def test_kelpie_names_facts_of_a_true_path_first(cases: list[Case], around: Around) -> None:
+    hits = []
+    for case in cases:
+        settings = replace(BY_MASK, also_consider="none")
+        for told in explain_batch(case.session, case.queries[::4], explainer=Kelpie(around=around), settings=settings):
+            query = case.planted.graph.triple(told.query.head, told.query.relation, told.query.tail)
+            count = case.planted.graph.num_relations
+            steps = {step for path in true_paths(case.planted, *query) for step in path}
+            true = {(tail, r - count, head) if r >= count else (head, r, tail) for head, r, tail in steps}
+            first = [case.planted.graph.triple(fact.head, fact.relation, fact.tail) for fact in told.evidence[0].facts]
+            hits.append(set(first) <= true)
+    assert sum(hits) / len(hits) >= 0.9
 
 
 def test_page_link_proposes_the_truth_far_more_often_than_chance(cases: list[Case]) -> None:
