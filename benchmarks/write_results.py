@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pages import (
+    compare_sets,
     compare_umls,
     faithfulness,
     ground_truth,
@@ -35,6 +36,7 @@ PAGES: dict[str, Callable[[Result], str]] = {  # saved results of this name → 
     "ground_truth": ground_truth.text,
     "umls_models": umls_models.text,
     "compare_umls": compare_umls.text,
+    "compare_sets": compare_sets.text,
     "paper_protocol": paper_protocol.text,
     "power_link_plus": power_link_plus.text,
     "spread": workers.text,

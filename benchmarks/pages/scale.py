@@ -146,6 +146,10 @@ Nothing here was run. It is the largest row above times {times:.0f}, with as man
 4. *Numbers of pairs.* Edges are sorted by (target · N + source) · 2R + relation, which is {keys:.1e} here with 50 relations and must stay below
    9.2e+18: {keys / 2**63:.0%} of it.
 
+**A hundred million within 24 GiB** was tried once and not reached: `python benchmarks/opening.py --facts 100000000 --entities 5000000` on a machine of 24 GiB, 2026-11-20,
+was ended by the system at 23 GB while the graph was drawn and its folder written, before any opening: facts in 64 bits stand in memory three times there
+(drawn, put in order, and read back to be checked). Sorting them into a message graph takes less since: one column of keys is sorted, and the others are read off it.
+
 What would not break: explaining looks at a neighbourhood, whatever lies around it, and workers share one mapped model.
 
 **Cost.** A million explanations like the ones above take one H200 {hours:.1f} hours by the measured rate, {hours * HOURLY:.0f} dollars at {HOURLY:.0f} dollars an hour
