@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -38,7 +40,7 @@ def session(request):
     own = {"filters": 3, "kernel": 2} if request.param == "conve" else {}
     shape = ModelSettings(encoder="none", decoder=request.param, widths=(8,), **own)
     found = Session.of(knowledge_graph(ROWS, N, R), build_model(shape, N, R, 1).eval(), name="none")
-    return Session(**{**vars(found), "fit": Fit(steps=15, rate=0.2, drawn=0)})
+    return replace(found, fit=Fit(steps=15, rate=0.2, drawn=0))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from powerlink.graphs.computation_graph import ComputationGraph
-from powerlink.graphs.edges import expand_rows
+from powerlink.graphs.edges import expand_rows, row_pointer
 from powerlink.graphs.message_graph import inverse_relation
 from powerlink.models.protocol import LinkModel, Retrainable
 from powerlink.questions import asked, asking_of
@@ -49,8 +49,9 @@ def _falls(
     curve = [(p.sigmoid() * (-p).sigmoid()).detach() for p in (out, into)]
     size = rows.size(1)
     hessian = rows.new_zeros(ends.numel(), size, size)
+    row = row_pointer(place, ends.numel()).tolist()
     for end in range(ends.numel()):  # a product each: facts of one end lie side by side
-        here = (place == end).nonzero().squeeze(1)
+        here = slice(row[end], row[end + 1])
         for slope, weight in zip(slopes, curve, strict=True):
             hessian[end] += (slope[here] * weight[here].unsqueeze(1)).t() @ slope[here]
     mean = hessian.diagonal(dim1=1, dim2=2).mean(1).clamp(min=torch.finfo(rows.dtype).tiny)
