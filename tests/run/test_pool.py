@@ -16,6 +16,8 @@ from powerlink.errors import ExplainerError, MismatchError, ModelError, Settings
 from powerlink.explainers.learned.power_link import PowerLink
 from powerlink.explanation import Status
 from powerlink.models.checkpoint import save_model, start_folder
+from powerlink.models.link_model import ModelSettings, build_model
+from powerlink.models.stand_ins import Fit
 from powerlink.models.training import TrainingSettings
 from powerlink.pipeline import ExplainSettings
 from powerlink.report.schema import read_explanations
@@ -191,6 +193,16 @@ def test_a_model_that_was_never_in_a_folder_is_sent_itself(workers):
     session = Session.of(GRAPH, model, name="own")
     assert not session.source
     assert explain_many(session, QUERIES[:4], executor=workers) == explain_many(session, QUERIES[:4])
+
+
+def test_a_model_of_vectors_is_fitted_at_workers_as_its_session_says(workers):
+    model = build_model(ModelSettings(encoder="none", decoder="complex", widths=(8,)), 9, 2, 0).eval()
+    session = Session.of(knowledge_graph(random_rows(0, 9, 2, 30), 9, 2), model, name="vectors")
+    session = replace(session, fit=Fit(steps=5))
+    queries, settings = triple_tensor([(0, 0, 1), (3, 1, 2)]), ExplainSettings(candidates=5)
+    serial = explain_many(session, queries, settings=settings)
+    assert explain_many(session, queries, settings=settings, executor=workers) == serial
+    assert all("5 steps" in explanation.made_by.reading for explanation in serial)
 
 
 def test_another_model_in_its_place_is_refused(workers, folder):

@@ -133,7 +133,9 @@ class _Shift:
     ) -> None:
         self.crew, self.desks, self.job, self.parcels, self.session = crew, desks, job, parcels, session
         model = None if session is None else session.source or crew.pack(Packed.of(session))
-        self.order = Order(number, crew.pack(job), model, "" if session is None else session.hash)
+        self.order = Order(number, crew.pack(job), model)
+        if session is not None:
+            self.order = replace(self.order, hash=session.hash, fit=session.fit)
         sizes = [parcel.size for parcel in parcels]
         self.waiting = deque(sorted(range(len(parcels)), key=lambda place: -sizes[place]))
         self.deaths: Counter[int] = Counter()

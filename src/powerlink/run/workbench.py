@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from powerlink.kg.knowledge_graph import KnowledgeGraph
 from powerlink.models.calibration import Calibration
 from powerlink.models.protocol import LinkModel
 from powerlink.models.session import Session
+from powerlink.models.stand_ins import Fit
 from powerlink.run import ceiling
 from powerlink.sources import open_model
 
@@ -56,6 +57,7 @@ class Order:
     job: bytes
     model: str | bytes | None  # its source, or itself; None where the job asks no model
     hash: str = ""
+    fit: Fit = Fit()  # how stand-ins are fitted, which no source tells
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,8 @@ class Workbench:
             if session.hash != order.hash:
                 raise MismatchError(f"a worker found another model at {model!r}: {session.hash}, not {order.hash}")
             self._open = order.hash, session
+        if self._open[1].fit != order.fit:
+            self._open = order.hash, replace(self._open[1], fit=order.fit)
         return self._open[1]
 
 
