@@ -22,7 +22,6 @@ from powerlink.graphs.prune import prune
 from powerlink.kernels.plain_torch import plain_torch
 from powerlink.memory import Room
 from powerlink.models.calibration import Calibration
-from powerlink.models.protocol import abilities_of
 from powerlink.models.session import Session
 from powerlink.narrate import Findings, name_query, narrate, unexplained
 from powerlink.paths.propose import has_path
@@ -84,7 +83,7 @@ def explain_in_ways(
     explainer, made_by, first = explainer or DEFAULT_EXPLAINER, made_by or {}, next(iter(ways.values()))
     if isinstance(explainer, Fitted):
         explainer.check_fit(session)
-    if abilities_of(session.settled).retrainable and any(way.metrics == "paper" for way in ways.values()):
+    if not session.reads_facts and any(way.metrics == "paper" for way in ways.values()):
         raise SettingsError("the paper's figures weigh messages, and the model passes none")
     device = session.messages.device
     questions, room = Questions.of(questions).to(device), room or Room.of(device)
@@ -128,7 +127,7 @@ def explain_in_ways(
 
 def _oracle(session: Session, graph: ComputationGraph, room: Room, sample: Sample | None) -> FullOracle:
     """Return who answers "what if": the graph without facts, or for a model that passes no messages a stand-in."""
-    if abilities_of(session.settled).retrainable:
+    if not session.reads_facts:
         return PostTraining.of(session, graph, room)
     return Removal.of(session, graph, room) if sample is None else Removal.beside(session, graph, room)
 

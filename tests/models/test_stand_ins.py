@@ -11,7 +11,8 @@ from builders import knowledge_graph, random_rows
 from powerlink.graphs.message_graph import MessageGraph
 from powerlink.models.link_model import ModelSettings, build_model
 from powerlink.models.protocol import Objective, abilities_of
-from powerlink.models.stand_ins import Fit, Setting, StandIns
+from powerlink.models.stand_in_loss import Setting
+from powerlink.models.stand_ins import Fit, StandIns
 
 N, R = 20, 3
 ROWS = random_rows(5, N, R, 60)
@@ -33,7 +34,7 @@ class Plain:
         self.model, self.fit, self.loss = model, fit, loss
         self.own = abilities_of(model).retrainable
         messages = MessageGraph.of(knowledge_graph(ROWS, N, R))
-        against = Setting.of(self.own, messages, self.own.rows().detach().double(), fit)
+        against = Setting.of(self.own, messages, self.own.rows().detach().double(), fit.drawn)
         self.start, self.spread = against.start, against.spread
         self.drawn = against.drawn.tolist()
         self.pairs = [divmod(pair, 2 * R) for pair in against.pairs.tolist()]

@@ -77,9 +77,14 @@ class Session:
             return calibrate(self.settled, self.graph, self.whole, self.known)
 
     @property
+    def reads_facts(self) -> bool:
+        """Whether it reads facts when it is asked, by messages; else what it learned of them lies in entities' rows."""
+        return abilities_of(self.settled).retrainable is None
+
+    @property
     def reading(self) -> str:
         """What "without a fact" means of this model, in one word and how that is done."""
-        return f"{POST_TRAINING}: {self.fit}" if abilities_of(self.settled).retrainable else REMOVAL
+        return REMOVAL if self.reads_facts else f"{POST_TRAINING}: {self.fit}"
 
     @property
     def reach(self) -> int:

@@ -15,7 +15,6 @@ from powerlink.explainers.catalog import EXPLAINERS, Recipe, find_recipe, regist
 from powerlink.explainers.protocol import AnyExplainer, Fitted
 from powerlink.explanation import Explanation
 from powerlink.memory import ran_out_of_memory
-from powerlink.models.protocol import abilities_of
 from powerlink.models.session import Session, put_back_on_error
 from powerlink.report.compare import write_comparison
 from powerlink.run.claim import claimed
@@ -101,7 +100,7 @@ def compare(
     if weights and settings.fit:
         raise SettingsError("give --weights or --fit, not both: either a fit is there, or it is to be made")
     recipes = find_recipes(explainers, can_fit=bool(weights or settings.fit))
-    if explainers is None and all(abilities_of(session.settled).retrainable for session in sessions.values()):
+    if explainers is None and not any(session.reads_facts for session in sessions.values()):
         recipes = [recipe for recipe in recipes if "messages" not in recipe.needs]  # there are none to weigh
     chosen = {label: choose_facts(session, settings, limit, told) for label, session in sessions.items()}
     with claimed(out, folder=True):

@@ -28,7 +28,6 @@ from powerlink.explainers.catalog import Recipe
 from powerlink.explainers.protocol import AnyExplainer, Fitted
 from powerlink.explanation import Explanation, Query
 from powerlink.kg.knowledge_graph import Split
-from powerlink.models.protocol import abilities_of
 from powerlink.models.session import Session
 from powerlink.narrate import name_query
 from powerlink.pipeline import ExplainSettings
@@ -127,7 +126,7 @@ class ExplainerRun:
     ) -> None:
         if isinstance(explainer, Fitted):
             explainer.check_fit(session)
-        metrics: Metrics = "removal" if abilities_of(session.settled).retrainable else "paper"  # which weighs messages
+        metrics: Metrics = "paper" if session.reads_facts else "removal"  # the paper's weigh messages
         ways: dict[str, ExplainSettings] = {
             select: replace(settings.explain, metrics=metrics, **SELECTIONS[select]) for select in selections
         }

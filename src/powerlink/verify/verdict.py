@@ -11,7 +11,6 @@ from powerlink.evidence import EvidenceBatch, fact_of
 from powerlink.explainers.protocol import Oracle
 from powerlink.graphs.computation_graph import ComputationGraph
 from powerlink.memory import Room
-from powerlink.models.protocol import abilities_of
 from powerlink.models.session import Session
 from powerlink.questions import Questions
 from powerlink.verify.carried import Carried, measure_carried
@@ -41,7 +40,7 @@ class Verdict:
 def standing_of(session: Session, questions: Questions | Tensor, room: Room | None = None) -> Standing:
     """Score and rank questions on the graph, without the facts in question if they are in it."""
     questions = Questions.of(questions)
-    if abilities_of(session.settled).retrainable:
+    if not session.reads_facts:
         targets = targets_of(session.messages, questions)
         return standings_after(session, stand_ins_of(session), questions, targets, room or Room.of(targets.device))
     none = questions.triples.new_empty(0)
